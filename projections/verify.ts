@@ -1,5 +1,5 @@
 // What `gateway verify` asks of the read models: how far each has come and what its tables hold, and whether the audit log is what the chain gives.
-import { canonicalJson } from '../src/domain/tables.ts'
+import { canonicalJson } from '../src/domain/kernel/tables.ts'
 import type { LogRecord } from '../src/log/port.ts'
 import { AuditFolder, type AuditRow } from './audit/project.ts'
 import { activeBuild } from './builds.ts'

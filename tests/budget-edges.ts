@@ -1,7 +1,7 @@
 // What stands rarely in the log of budgets, one of each: every reason to refuse, repeats, records of earlier builds, a retirement in parts, a statement in parts.
-import { accountId } from '../src/domain/account.ts'
-import { AccountBook, statedIn } from '../src/domain/account-book.ts'
-import type { AccountLimited, BudgetEvent, LeaseTally } from '../src/domain/budget-events.ts'
+import { accountId } from '../src/domain/budgets/account.ts'
+import { AccountBook, statedIn } from '../src/domain/budgets/account-book.ts'
+import type { AccountLimited, BudgetEvent, LeaseTally } from '../src/domain/budgets/budget-events.ts'
 import { writeEnvelope } from '../src/log/envelope.ts'
 import type { GoldenRecord } from './fixtures/golden-log.ts'
 

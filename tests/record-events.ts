@@ -2,8 +2,8 @@
 // Run `bun tests/record-events.ts` after adding a type. Files that exist are never touched.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BudgetEvent } from '../src/domain/budget-events.ts'
-import { type Actor, decisionMacKey, writeDecision } from '../src/domain/decision.ts'
+import type { BudgetEvent } from '../src/domain/budgets/budget-events.ts'
+import { type Actor, decisionMacKey, writeDecision } from '../src/domain/kernel/decision.ts'
 import { embeddedLog } from '../src/log/embedded/log.ts'
 import { TOPICS } from '../src/log/topics.ts'
 import { BudgetScribe } from '../src/state/budgets/writer.ts'

@@ -136,9 +136,9 @@ const record = async (name: string, root: string): Promise<void> => {
     const { embeddedLog } = await moduleOf<typeof import('../src/log/embedded/log.ts')>(root, 'src/log/embedded/log.ts')
     const { foldAgain } = await moduleOf<typeof import('../src/state/fold.ts')>(root, 'src/state/fold.ts')
     const { FOLD_VERSION } = await moduleOf<typeof import('../src/domain/control.ts')>(root, 'src/domain/control.ts')
-    const { decisionMacKey } = await moduleOf<typeof import('../src/domain/decision.ts')>(
+    const { decisionMacKey } = await moduleOf<typeof import('../src/domain/kernel/decision.ts')>(
       root,
-      'src/domain/decision.ts',
+      'src/domain/kernel/decision.ts',
     )
     const log = embeddedLog({ dataDir: join(gateway.folder, 'data'), nowMs: Date.now })
     const signal = new AbortController().signal

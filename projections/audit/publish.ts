@@ -1,5 +1,5 @@
 // Audit rows -> gateway.audit.v1: one event for each decision, with the decision's id as its own. After the rows are committed, in the order of the chain.
-import type { AuditRecorded } from '../../src/domain/audit.ts'
+import type { AuditRecorded } from '../../src/domain/events/audit.ts'
 import { pause } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import { MAX_APPEND_BYTES } from '../../src/log/append-limits.ts'

@@ -1,5 +1,5 @@
 // gateway.requests.v1 -> feedback. Reads the same topic as the request log and takes one type of event of it.
-import { FEEDBACK_EVENTS, type FeedbackGiven } from '../../src/domain/feedback.ts'
+import { FEEDBACK_EVENTS, type FeedbackGiven } from '../../src/domain/events/feedback.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'

@@ -1,5 +1,5 @@
 // gateway.operations.v1 -> frames. A request names the frame by which it was planned; whoever explains it makes that frame again from these rows.
-import { HEALTH_EVENTS } from '../../src/domain/health.ts'
+import { HEALTH_EVENTS } from '../../src/domain/events/health.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson } from '../database.ts'

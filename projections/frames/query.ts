@@ -1,5 +1,5 @@
 // Frames -> the records from which one frame is made again.
-import type { FrameTaken } from '../../src/domain/health.ts'
+import type { FrameTaken } from '../../src/domain/events/health.ts'
 import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 

@@ -1,5 +1,5 @@
 // gateway.operations.v1 -> probes: the newest of each provider, whoever made them.
-import { HEALTH_EVENTS, KEPT_PROBES, type ProbeRecorded } from '../../src/domain/health.ts'
+import { HEALTH_EVENTS, KEPT_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson, type Transaction } from '../database.ts'

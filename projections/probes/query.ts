@@ -1,5 +1,5 @@
 // Probes -> the recent ones of a provider.
-import { KEPT_PROBES, type ProbeRecorded } from '../../src/domain/health.ts'
+import { KEPT_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
 import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 

@@ -1,5 +1,5 @@
 // The request log against the topic that it is made from, outcome by outcome. Holds a batch of them at a time.
-import type { RequestSettled } from '../../src/domain/request.ts'
+import type { RequestSettled } from '../../src/domain/events/request.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { appliedRecords, newSums, type OutcomeSums, Problems, positionsOf, type Snapshot } from '../agreement.ts'

@@ -1,7 +1,8 @@
 // Records of the requests topic -> what the tables of the request log take, ready to be copied. Pure: the same record gives the same rows.
-import type { EventRecord } from '../../src/domain/decision.ts'
-import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/request.ts'
-import { upcast } from '../../src/domain/upcasters.ts'
+
+import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/events/request.ts'
+import type { EventRecord } from '../../src/domain/kernel/decision.ts'
+import { upcast } from '../../src/domain/kernel/upcasters.ts'
 import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema/schema.ts'
 import { envelopeOf } from '../../src/log/envelope.ts'
 import type { LogRecord } from '../../src/log/port.ts'

@@ -1,5 +1,5 @@
 // The request log -> rows as the API shows them.
-import type { shownAttempt } from '../../src/domain/request.ts'
+import type { shownAttempt } from '../../src/domain/events/request.ts'
 import type { Sql } from '../database.ts'
 import { readActive, readSnapshot } from '../reader.ts'
 import type { SettledDetail } from './fold.ts'

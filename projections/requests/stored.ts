@@ -1,5 +1,5 @@
 // Rows of the request log as they are stored, read back.
-import type { RequestAdmitted, RequestSettled } from '../../src/domain/request.ts'
+import type { RequestAdmitted, RequestSettled } from '../../src/domain/events/request.ts'
 import type { Queryable, Transaction } from '../database.ts'
 import type { UsageFacts } from '../usage/share.ts'
 import type { SettledDetail } from './fold.ts'

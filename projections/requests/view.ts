@@ -1,5 +1,5 @@
 // One request as it is stored, with its details -> as it is shown.
-import { shownAttempt } from '../../src/domain/request.ts'
+import { shownAttempt } from '../../src/domain/events/request.ts'
 import type { SettledDetail } from './fold.ts'
 import type { RecordedRequest, RequestDetail } from './query.ts'
 import { type StoredRequest, usdOrNull, viewOf } from './rows.ts'

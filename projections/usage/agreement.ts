@@ -1,5 +1,5 @@
 // Usage against the rows that it counts, hour by hour, and each closed day against the records of gateway.usage.v1.
-import type { UsageClosed } from '../../src/domain/usage-closed.ts'
+import type { UsageClosed } from '../../src/domain/events/usage-closed.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { type OutcomeSums, Problems, type Snapshot } from '../agreement.ts'
 import type { Build } from '../projection.ts'

@@ -1,6 +1,6 @@
 // What a corrected price is applied to: the tokens of every attempt that was billed, failed ones too, and what was booked for them. (The other counters
 // have the tokens of last attempts only, which are what clients got.) Attempts whose tokens nobody knows (orphans) keep what was booked.
-import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
+import type { AttemptSummary, RequestSettled } from '../../src/domain/events/request.ts'
 
 export type BilledFacts = Pick<
   RequestSettled,

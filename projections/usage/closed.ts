@@ -1,5 +1,5 @@
 // gateway.usage.v1 -> the days of a new build: what the requests topic no longer holds. A record that a closed day has in it is not counted for it again.
-import { UsageClosed } from '../../src/domain/usage-closed.ts'
+import { UsageClosed } from '../../src/domain/events/usage-closed.ts'
 import { TypeCompiler } from '../../src/lib/schema/schema.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../../src/log/port.ts'

@@ -1,5 +1,5 @@
 // Price corrections -> what they change of a sum. Nothing is stored: a correction counts from the moment at which it is decided, and for all of its range.
-import { microUsdOf } from '../../src/domain/price-correction.ts'
+import { microUsdOf } from '../../src/domain/registry/price-correction.ts'
 import type { Tier } from './cells.ts'
 import { type Piece, piecesOf, roundedTo, type UsageWindow } from './window.ts'
 

@@ -1,5 +1,5 @@
 // What one outcome adds to each of its cells. Pure; integers only.
-import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
+import type { AttemptSummary, RequestSettled } from '../../src/domain/events/request.ts'
 import { storableText } from '../database.ts'
 import { BILLED, billed, billedOf } from './billed.ts'
 import { binOf } from './histogram.ts'

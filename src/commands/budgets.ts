@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config.ts'
-import { RETIRED_IN_PARTS_SINCE } from '../domain/budget-events.ts'
+import { RETIRED_IN_PARTS_SINCE } from '../domain/budgets/budget-events.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'

@@ -1,7 +1,7 @@
 // Puts together the door of the console: operators, their sessions, and the guard before both.
 import { type Config, isLoopback } from '../config.ts'
-import type { LoginEvent } from '../domain/login.ts'
-import { setupIsOpen } from '../domain/setup.ts'
+import type { LoginEvent } from '../domain/access/login.ts'
+import { setupIsOpen } from '../domain/access/setup.ts'
 import { clientsBehind } from '../http/clients.ts'
 import type { ConsoleDeps } from '../http/console-auth.ts'
 import { newId } from '../lib/crypto/ids.ts'

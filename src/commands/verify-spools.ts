@@ -2,7 +2,7 @@
 import { newSums, type OutcomeSums } from '../../projections/agreement.ts'
 import type { Origins } from '../../projections/origins.ts'
 import type { Config } from '../config.ts'
-import type { RequestSettled } from '../domain/request.ts'
+import type { RequestSettled } from '../domain/events/request.ts'
 import { SegmentCursor } from '../log/segments/reader.ts'
 import { readWatermark, spoolDirectory, spoolNumbers } from '../log/spool/directory.ts'
 

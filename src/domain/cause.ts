@@ -1,6 +1,6 @@
 // What an idempotent repeat is answered with: a row for each `Idempotency-Key`, for a day of log time. Every decision forgets those that are over.
 import type { ControlState } from './control.ts'
-import type { RowChange } from './tables.ts'
+import type { RowChange } from './kernel/tables.ts'
 
 /** A repeated `Idempotency-Key` is remembered this long, in log time. */
 export const CAUSE_KEPT_MS = 86_400_000

@@ -1,9 +1,9 @@
 // What the chain says of itself: its name, the partition counts, the newest event version that all instances know. One row, id 'chain'.
 import { type Static, t } from '../lib/schema/schema.ts'
-import { type Aggregate, changesOf, eventType, type Stamps } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
-import type { EventRecord } from './decision.ts'
-import { Rejection } from './rejection.ts'
+import { type Aggregate, changesOf, eventType, type Stamps } from './kernel/aggregate.ts'
+import type { EventRecord } from './kernel/decision.ts'
+import { Rejection } from './kernel/rejection.ts'
 
 export const CHAIN_ROW = 'chain'
 

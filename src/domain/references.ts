@@ -1,9 +1,9 @@
 // Names of models and providers in policies and endpoint scopes. They may be said before they exist (docs/decisions/0015): whoever writes one that nobody has is told so.
 import { nearest } from '../lib/text/nearest.ts'
-import { wordsOfModels } from './alias.ts'
 import type { ControlReader } from './control.ts'
-import type { EndpointOverrides } from './endpoint.ts'
-import type { PolicyFields } from './policy.ts'
+import { wordsOfModels } from './registry/alias.ts'
+import type { EndpointOverrides } from './steering/endpoint.ts'
+import type { PolicyFields } from './steering/policy.ts'
 
 interface Reference {
   readonly field: string

@@ -1,8 +1,8 @@
 // That a decision takes back another one: the first event of such a decision, beside the ordinary events that restore the rows. It has no rows of its own.
 import { t } from '../lib/schema/schema.ts'
-import { type Aggregate, eventType } from './aggregate.ts'
 import type { ControlReader } from './control.ts'
-import type { Decision } from './decision.ts'
+import { type Aggregate, eventType } from './kernel/aggregate.ts'
+import type { Decision } from './kernel/decision.ts'
 
 export const DecisionReverted = t.Object({
   /** Id of the decision that is taken back. */

@@ -1,11 +1,11 @@
 // Taking a decision back: the events of the ordinary types that restore the rows it changed, decided by the ordinary rules, all of them or none.
-import type { Granter } from './api-key.ts'
+import type { Granter } from './access/api-key.ts'
+import { requireWayIn } from './access/last-administrator.ts'
 import { type ControlReader, ControlState, foldDecision } from './control.ts'
-import { type EventRecord, GENESIS } from './decision.ts'
 import { INVERSES, type InverseContext } from './inverse.ts'
-import { Rejection } from './rejection.ts'
-import { canonicalJson, type RowChange } from './tables.ts'
-import { requireWayIn } from './way-in.ts'
+import { type EventRecord, GENESIS } from './kernel/decision.ts'
+import { Rejection } from './kernel/rejection.ts'
+import { canonicalJson, type RowChange } from './kernel/tables.ts'
 
 export interface RevertCommand {
   /** Id of the decision to take back. */

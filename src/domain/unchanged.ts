@@ -1,11 +1,11 @@
 // That a write with an `Idempotency-Key` found everything as it asked for: the only event of such a decision. It changes no row; the decision exists for its cause,
 // so that every instance knows the key for 24 h, and a repeat gets the first answer although others have changed the row since.
 import { type Static, t } from '../lib/schema/schema.ts'
-import { type Aggregate, eventType } from './aggregate.ts'
 import type { ControlReader, TableName } from './control.ts'
-import type { EventRecord } from './decision.ts'
-import { Id, Nullable, opened } from './fields.ts'
-import type { RowChange } from './tables.ts'
+import { type Aggregate, eventType } from './kernel/aggregate.ts'
+import type { EventRecord } from './kernel/decision.ts'
+import { Id, Nullable, opened } from './kernel/fields.ts'
+import type { RowChange } from './kernel/tables.ts'
 
 /** The tables whose rows are written by id through the API. */
 const WRITTEN_TABLES = [

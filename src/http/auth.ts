@@ -1,7 +1,8 @@
 // Who asks the admin API, and may they: keys as on the inference surface, then scopes, then tenants.
-import type { Actor } from '../domain/decision.ts'
-import { Rejection } from '../domain/rejection.ts'
-import type { SessionRow } from '../domain/session.ts'
+
+import type { SessionRow } from '../domain/access/session.ts'
+import type { Actor } from '../domain/kernel/decision.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
 import type { Payer } from '../inference/gateway-calls.ts'
 import { type AuthenticateDeps, authenticate, requireFresh, requireState } from '../inference/request/authenticate.ts'
 import type { Sessions } from '../upkeep/sessions.ts'

@@ -1,5 +1,5 @@
 // The one place where a failure, whatever it is, becomes the error envelope (specification, section 7).
-import { Rejection } from '../domain/rejection.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
 import { type Answer, headLines } from '../lib/http-server/answer.ts'
 import { MalformedRequest } from '../lib/http-server/request-head.ts'
 import { CommitFailure } from '../state/port.ts'

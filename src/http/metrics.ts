@@ -1,7 +1,7 @@
 // `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { isInForce } from '../domain/override-row.ts'
-import { OVERRIDE_KINDS } from '../domain/override-target.ts'
+import { isInForce } from '../domain/steering/override-row.ts'
+import { OVERRIDE_KINDS } from '../domain/steering/override-target.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import type { Observed } from '../inference/request/deps.ts'
 import type { LoadGate } from '../lib/event-loop/load-gate.ts'

@@ -1,6 +1,6 @@
 // The fold of the control topic: judge, then apply. One for the serving process, one in the snapshot thread, one wherever it is read again.
 import { ControlState, type Folded, foldDecision } from '../domain/control.ts'
-import { type Decision, GENESIS, judge, readDecision, standingOf } from '../domain/decision.ts'
+import { type Decision, GENESIS, judge, readDecision, standingOf } from '../domain/kernel/decision.ts'
 import { type EventLog, type LogRecord, LogReplaced } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { IdSet } from './id-set.ts'

@@ -1,7 +1,7 @@
 // What the rest of the gateway sees of the control state: the live fold, the commit queue, the indexes of the hot path, data keys.
 import type { ControlReader } from '../domain/control.ts'
-import type { Actor, Cause, EventRecord } from '../domain/decision.ts'
-import type { RowChange } from '../domain/tables.ts'
+import type { Actor, Cause, EventRecord } from '../domain/kernel/decision.ts'
+import type { RowChange } from '../domain/kernel/tables.ts'
 
 /** Why a write is not possible now: `http/envelope.ts` answers 504 (`unknown`, `unavailable`) or 502/409 as ruled. */
 export class CommitFailure extends Error {

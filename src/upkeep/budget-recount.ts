@@ -1,8 +1,8 @@
 // What the log says of one account, read from it anew: what outcomes have charged, and the account folded once more from its partition. Both go on where they stopped.
-import { committed, overrunOf, spentOf } from '../domain/account.ts'
-import { AccountBook } from '../domain/account-book.ts'
-import { isEqual, NO_AMOUNT, plus } from '../domain/amount.ts'
-import type { BudgetCharge, BudgetEvent } from '../domain/budget-events.ts'
+import { committed, overrunOf, spentOf } from '../domain/budgets/account.ts'
+import { AccountBook } from '../domain/budgets/account-book.ts'
+import { isEqual, NO_AMOUNT, plus } from '../domain/budgets/amount.ts'
+import type { BudgetCharge, BudgetEvent } from '../domain/budgets/budget-events.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
 import { breath } from '../lib/event-loop/yield-to-event-loop.ts'
 import { readEnvelope } from '../log/envelope.ts'

@@ -1,6 +1,6 @@
 // Recomputes what a budget's present window has cost: from the outcomes in the requests topic, and the account once more from its partition. Compares.
-import { type Amount, isEqual, minus, NO_AMOUNT } from '../domain/amount.ts'
-import type { BudgetRow } from '../domain/budget.ts'
+import { type Amount, isEqual, minus, NO_AMOUNT } from '../domain/budgets/amount.ts'
+import type { BudgetRow } from '../domain/budgets/budget.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
 import { type EventLog, LogGap, LogUnavailable } from '../log/port.ts'
 import type { BudgetStanding, OpenBudgets } from '../state/budgets/budgets.ts'

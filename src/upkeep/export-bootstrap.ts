@@ -1,8 +1,8 @@
 // The configuration as a `bootstrap:` section, for `gateway export`. Never a secret: keys are names, credentials are a comment, operators and sessions are not in it.
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader, Rows } from '../domain/control.ts'
-import { isInForce } from '../domain/override-row.ts'
-import { canonicalJson } from '../domain/tables.ts'
+import { canonicalJson } from '../domain/kernel/tables.ts'
+import { isInForce } from '../domain/steering/override-row.ts'
 import { keyNames, keyNotes } from './export-keys.ts'
 import {
   budgetEntry,

@@ -1,5 +1,5 @@
 // Keys as entries of `bootstrap:`. The API may give several one name; in a file each has a name of its own, and what is about a key says that name.
-import type { ApiKeyRow } from '../domain/api-key.ts'
+import type { ApiKeyRow } from '../domain/access/api-key.ts'
 import type { BootstrapKey } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
 import { hasScopes, usualKey } from './seed-keys.ts'

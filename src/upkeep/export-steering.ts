@@ -1,9 +1,10 @@
 // Endpoint scopes and overrides as entries of `bootstrap:`.
-import { isModel } from '../domain/alias.ts'
+
 import type { BootstrapEndpoint, BootstrapOverride } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { type EndpointRow, NOTHING_OVERRIDDEN } from '../domain/endpoint.ts'
-import type { OverrideRow } from '../domain/override-row.ts'
+import { isModel } from '../domain/registry/alias.ts'
+import { type EndpointRow, NOTHING_OVERRIDDEN } from '../domain/steering/endpoint.ts'
+import type { OverrideRow } from '../domain/steering/override-row.ts'
 import { type KeyNames, nameOfKey } from './export-keys.ts'
 import { type Exported, ownerOf, providerName, saying } from './export-rows.ts'
 import { ModelTexts } from './seed-model-names.ts'

@@ -1,5 +1,5 @@
 // What an instance says of itself in `gateway.instances.v1`, once a second and when something is urgent. Stored for a day.
-import { described } from '../domain/fields.ts'
+import { described } from '../domain/kernel/fields.ts'
 import { type Static, t } from '../lib/schema/schema.ts'
 import { ToldList } from '../state/indexes/failed-logins.ts'
 

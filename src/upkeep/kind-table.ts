@@ -1,6 +1,6 @@
 // The provider kinds as the admin API and the seeder ask for them: by any of their names, and as a list.
-import { Nullable } from '../domain/fields.ts'
-import type { ProviderFields } from '../domain/provider.ts'
+import { Nullable } from '../domain/kernel/fields.ts'
+import type { ProviderFields } from '../domain/registry/provider.ts'
 import { flawOf } from '../lib/schema/first-error.ts'
 import { type TSchema, t } from '../lib/schema/schema.ts'
 import type { ProviderKind } from '../providers/port.ts'

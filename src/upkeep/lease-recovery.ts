@@ -1,7 +1,7 @@
 // A spool of a process that died has come back: what that process spent of its leases stands in the outcomes, and the rest of them is free again.
 
-import { type Amount, NO_AMOUNT } from '../domain/amount.ts'
-import { overrunIn } from '../domain/lease.ts'
+import { type Amount, NO_AMOUNT } from '../domain/budgets/amount.ts'
+import { overrunIn } from '../domain/budgets/lease.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { LocalSpool } from '../log/spool/open.ts'

@@ -1,11 +1,11 @@
 // What the log is told of a dead holder, from what it knows of it and what the outcomes say. Writes and reads nothing.
 
-import { type Account, REMEMBERED_MS } from '../domain/account.ts'
-import { isNothing, minus, most, NO_AMOUNT, plus } from '../domain/amount.ts'
-import type { BudgetRow } from '../domain/budget.ts'
-import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../domain/budget-events.ts'
-import { type Holder, MOST_HOLDERS } from '../domain/holder.ts'
-import { overrunIn, overrunSums } from '../domain/lease.ts'
+import { type Account, REMEMBERED_MS } from '../domain/budgets/account.ts'
+import { isNothing, minus, most, NO_AMOUNT, plus } from '../domain/budgets/amount.ts'
+import type { BudgetRow } from '../domain/budgets/budget.ts'
+import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../domain/budgets/budget-events.ts'
+import { type Holder, MOST_HOLDERS } from '../domain/budgets/holder.ts'
+import { overrunIn, overrunSums } from '../domain/budgets/lease.ts'
 import type { OpenBudgets } from '../state/budgets/budgets.ts'
 import { termsOf } from '../state/budgets/open-account.ts'
 import type { ByAccount, Sums } from './spool-spending.ts'

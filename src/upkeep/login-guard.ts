@@ -1,5 +1,5 @@
 // Stands before every password that is checked: who failed too often is refused before anything is hashed, and failures are written down and shared.
-import type { LoginEvent } from '../domain/login.ts'
+import type { LoginEvent } from '../domain/access/login.ts'
 import { hmacHex } from '../lib/crypto/digest.ts'
 import { networkOf } from '../lib/http/ip-range.ts'
 import type { FailedLogins } from '../state/indexes/failed-logins.ts'

@@ -1,6 +1,6 @@
 // What is known of a model that an operator did not say: from the provider's own listing, else the catalogues of prices and capabilities, else what its kind claims.
 // Copied into the decision at write, so that nothing moves under a dependency's next version.
-import { ModelFields, type PriceTier } from '../domain/model.ts'
+import { ModelFields, type PriceTier } from '../domain/registry/model.ts'
 import { Value } from '../lib/schema/schema.ts'
 import { ALL_CAPABILITIES, type Capability, type ListedModel } from '../providers/port.ts'
 import type { CatalogueFacts } from './capability-snapshot.ts'

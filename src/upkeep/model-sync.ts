@@ -1,12 +1,12 @@
 // Fills the registry from a provider's own listing: missing names become active rows managed by the API, existing ones stay as they are.
 
 import type { ControlReader } from '../domain/control.ts'
-import type { Actor, EventRecord } from '../domain/decision.ts'
-import type { ManagedBy } from '../domain/fields.ts'
-import { DEFAULT_PRIORITY, decideModel, ModelName, naturalKey } from '../domain/model.ts'
-import type { ProviderRow } from '../domain/provider.ts'
-import { cutDetail, type LeftOut, MOST_LEFT_OUT } from '../domain/provider-test.ts'
-import { Rejection } from '../domain/rejection.ts'
+import type { Actor, EventRecord } from '../domain/kernel/decision.ts'
+import type { ManagedBy } from '../domain/kernel/fields.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
+import { DEFAULT_PRIORITY, decideModel, ModelName, naturalKey } from '../domain/registry/model.ts'
+import type { ProviderRow } from '../domain/registry/provider.ts'
+import { cutDetail, type LeftOut, MOST_LEFT_OUT } from '../domain/registry/provider-test.ts'
 import { Value } from '../lib/schema/schema.ts'
 import { isStorable, nameFlaw } from '../lib/text/storable-text.ts'
 import type { ListedModel } from '../providers/port.ts'

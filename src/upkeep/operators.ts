@@ -1,6 +1,6 @@
 // Operators as the routes need them: names and passwords are sealed before anything is decided, and looked at only behind the guard.
-import { type OperatorRow, operatorNamed } from '../domain/operator.ts'
-import { Rejection } from '../domain/rejection.ts'
+import { type OperatorRow, operatorNamed } from '../domain/access/operator.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
 import { type Passwords, TooManyHashes } from '../lib/crypto/passwords.ts'
 import { nameDigests, openOperator, openOperatorSoon, sealOperator } from '../state/data-keys/operator-secrets.ts'
 import type { CommitResult, DataKeys, LiveState } from '../state/port.ts'

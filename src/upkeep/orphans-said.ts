@@ -1,6 +1,6 @@
 // What a recovery says of holders that it must not close yet, written down before it does: whoever recovers the spool once more says the same, not more.
 import { join } from 'node:path'
-import { Amount } from '../domain/amount.ts'
+import { Amount } from '../domain/budgets/amount.ts'
 import { type Static, TypeCompiler, t } from '../lib/schema/schema.ts'
 import { replaceDurably } from '../log/spool/directory.ts'
 import type { LocalSpool } from '../log/spool/open.ts'

@@ -5,7 +5,7 @@ import {
   RequestAttempted,
   RequestExtended,
   type RequestSettled,
-} from '../domain/request.ts'
+} from '../domain/events/request.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
 import { TypeCompiler } from '../lib/schema/schema.ts'
 import type { LocalSpool } from '../log/spool/open.ts'

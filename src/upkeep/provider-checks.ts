@@ -1,6 +1,6 @@
 // The checks of a provider test: whether anything answers at its address, what it lists, and one small completion of a model.
-import type { ProviderRow } from '../domain/provider.ts'
-import { type CheckResult, cutDetail } from '../domain/provider-test.ts'
+import type { ProviderRow } from '../domain/registry/provider.ts'
+import { type CheckResult, cutDetail } from '../domain/registry/provider-test.ts'
 import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../inference/gateway-calls.ts'
 import { type Dial, DialFailure } from '../lib/http-client/dial.ts'
 import type { ProviderKind } from '../providers/port.ts'

@@ -1,5 +1,5 @@
 // What an operator can have done with a provider that calls out: tests, listings for a synchronisation, detection of capabilities.
-import type { ProviderRow } from '../domain/provider.ts'
+import type { ProviderRow } from '../domain/registry/provider.ts'
 import type { Payer } from '../inference/gateway-calls.ts'
 import type { ListedModel } from '../providers/port.ts'
 import type { CatalogueEntry } from '../state/port.ts'

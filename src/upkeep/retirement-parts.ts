@@ -1,5 +1,5 @@
 // What the records of one retirement say, where it is more than one of them holds. Pure.
-import { type InstanceRetired, MOST_ORPHANED, MOST_RETIRED_ACCOUNTS } from '../domain/budget-events.ts'
+import { type InstanceRetired, MOST_ORPHANED, MOST_RETIRED_ACCOUNTS } from '../domain/budgets/budget-events.ts'
 
 type Orphaned = InstanceRetired['orphaned'][number]
 

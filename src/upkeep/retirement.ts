@@ -1,10 +1,10 @@
 // Retires instances that hold something of budgets and are gone: after a day of silence, or when an operator has given them up. Every instance sees that it is due; the
 // first record counts, and says what the requests topic knows that was spent and not told.
 
-import { isNothing } from '../domain/amount.ts'
-import type { InstanceRetired } from '../domain/budget-events.ts'
-import { type Holder, openHolders, silentSince } from '../domain/holder.ts'
-import type { RetirementRow } from '../domain/retirement.ts'
+import { isNothing } from '../domain/budgets/amount.ts'
+import type { InstanceRetired } from '../domain/budgets/budget-events.ts'
+import { type Holder, openHolders, silentSince } from '../domain/budgets/holder.ts'
+import type { RetirementRow } from '../domain/budgets/retirement.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../log/port.ts'
 import type { BudgetLedger } from '../state/budgets/ledger.ts'

@@ -1,8 +1,8 @@
 // What the settings once made and no longer name. It stays, and each start says so; whoever wants it gone deletes it.
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { naturalKey } from '../domain/model.ts'
-import { policyKey } from '../domain/policy.ts'
+import { naturalKey } from '../domain/registry/model.ts'
+import { policyKey } from '../domain/steering/policy.ts'
 import { ADMIN_KEY_NAME, INFERENCE_KEY_NAME } from './seed-keys.ts'
 import { DEFAULT_TENANT, modelEntries, tenantOf } from './seed-names.ts'
 import { providerNamed } from './seed-providers.ts'

@@ -1,7 +1,7 @@
 // Whether the texts that the environment gives keys open anything, once everything is seeded: what the API did to a key since stands over its variable.
-import { type ApiKeyRow, hasExpired } from '../domain/api-key.ts'
+import { type ApiKeyRow, hasExpired } from '../domain/access/api-key.ts'
+import { retiredAtMs } from '../domain/access/retired-secrets.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { retiredAtMs } from '../domain/retired-text.ts'
 import { called, type PreparedKey, seededRows, usualKey } from './seed-keys.ts'
 import { KeyFinder } from './seed-names.ts'
 import type { SeedReport } from './seed-step.ts'

@@ -1,9 +1,9 @@
 // What `bootstrap.keys` says of keys that are there: their scopes, end, limits and policy, as long as the API has not edited them.
-import { type ApiKeyRow, decideApiKey, hasExpired } from '../domain/api-key.ts'
+import { type ApiKeyRow, decideApiKey, hasExpired } from '../domain/access/api-key.ts'
 import type { ControlReader } from '../domain/control.ts'
-import type { EventRecord } from '../domain/decision.ts'
-import { Rejection } from '../domain/rejection.ts'
-import { canonicalJson } from '../domain/tables.ts'
+import type { EventRecord } from '../domain/kernel/decision.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
+import { canonicalJson } from '../domain/kernel/tables.ts'
 import { deadText } from './seed-given-texts.ts'
 import { hasScopes, type PreparedKey, policyOf, SEEDER, seededRows, usualKey } from './seed-keys.ts'
 import { KeyFinder, momentOf } from './seed-names.ts'

@@ -1,8 +1,8 @@
 // How a file names one row of the registry of models. A bare name means the rows of every provider that serves it; where an id stands, one row is meant.
 import type { ControlReader } from '../domain/control.ts'
-import type { ManagedBy } from '../domain/fields.ts'
-import type { ModelRow } from '../domain/model.ts'
-import { meansRow, modelOf } from '../domain/model-row.ts'
+import type { ManagedBy } from '../domain/kernel/fields.ts'
+import type { ModelRow } from '../domain/registry/model.ts'
+import { meansRow, modelOf } from '../domain/registry/model-row.ts'
 
 /** What the shortest of the members that name models holds. */
 const MAX_LENGTH = 256

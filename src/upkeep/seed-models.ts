@@ -1,8 +1,8 @@
 // Models of `bootstrap:`, and those that seeded providers come with. What has to be known of new ones is asked for before anything is decided.
 import type { BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../domain/model.ts'
-import type { ProviderRow } from '../domain/provider.ts'
+import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../domain/registry/model.ts'
+import type { ProviderRow } from '../domain/registry/provider.ts'
 import type { ListedModel } from '../providers/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { factsBeside, type ModelFacts } from './model-facts.ts'

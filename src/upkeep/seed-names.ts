@@ -1,8 +1,8 @@
 // What `bootstrap:` calls things: slugs and names where the API has ids.
-import type { ApiKeyRow } from '../domain/api-key.ts'
+import type { ApiKeyRow } from '../domain/access/api-key.ts'
 import type { Bootstrap, BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { Rejection } from '../domain/rejection.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
 import { isDay } from '../lib/time/iso-time.ts'
 
 export const DEFAULT_TENANT = 'default'

@@ -1,9 +1,9 @@
 // Policies of `bootstrap:`. What the API edited since is left alone.
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { modelOf } from '../domain/model-row.ts'
-import { decidePolicy, POLICY_DEFAULTS, type PolicyFields, policyKey } from '../domain/policy.ts'
 import { policyWarnings } from '../domain/references.ts'
+import { modelOf } from '../domain/registry/model-row.ts'
+import { decidePolicy, POLICY_DEFAULTS, type PolicyFields, policyKey } from '../domain/steering/policy.ts'
 import { tenantOf } from './seed-names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './seed-step.ts'
 

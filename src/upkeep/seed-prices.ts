@@ -1,17 +1,17 @@
 // Price corrections of `bootstrap:`. Rows are only ever added, so an entry that was changed is one more; what the API decided is never overruled.
 import type { Bootstrap, BootstrapCorrection } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import type { EventRecord } from '../domain/decision.ts'
-import { naturalKey } from '../domain/model.ts'
+import type { EventRecord } from '../domain/kernel/decision.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
+import { canonicalJson } from '../domain/kernel/tables.ts'
+import { naturalKey } from '../domain/registry/model.ts'
 import {
   type CorrectionPrices,
   correctedKey,
   decidePriceCorrection,
   type PriceCorrectionRow,
   requireCorrectable,
-} from '../domain/price-correction.ts'
-import { Rejection } from '../domain/rejection.ts'
-import { canonicalJson } from '../domain/tables.ts'
+} from '../domain/registry/price-correction.ts'
 import { isDay } from '../lib/time/iso-time.ts'
 import { forgottenLine } from './seed-forgotten.ts'
 import { providerNamed } from './seed-providers.ts'

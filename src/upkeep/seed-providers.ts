@@ -1,10 +1,15 @@
 // Providers of `bootstrap:`, of the usual environment variables, and the sandbox when there is nothing else.
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import type { EventRecord } from '../domain/decision.ts'
-import type { Status } from '../domain/fields.ts'
-import { decideProvider, PROVIDER_DEFAULTS, type ProviderFields, type ProviderRow } from '../domain/provider.ts'
-import { Rejection } from '../domain/rejection.ts'
+import type { EventRecord } from '../domain/kernel/decision.ts'
+import type { Status } from '../domain/kernel/fields.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
+import {
+  decideProvider,
+  PROVIDER_DEFAULTS,
+  type ProviderFields,
+  type ProviderRow,
+} from '../domain/registry/provider.ts'
 import { isSendable } from '../lib/text/storable-text.ts'
 import type { ProviderKind } from '../providers/port.ts'
 import { type KindTable, needsBaseUrl, providerFlaw } from './kind-table.ts'

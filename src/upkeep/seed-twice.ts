@@ -1,6 +1,6 @@
 // An entry of `bootstrap:` that stands twice: each of the two would undo the other at every start. Told from the settings alone.
 import type { Bootstrap, BootstrapOverride } from '../domain/bootstrap.ts'
-import { BUDGET_DEFAULTS } from '../domain/budget.ts'
+import { BUDGET_DEFAULTS } from '../domain/budgets/budget.ts'
 import { DEFAULT_TENANT } from './seed-names.ts'
 
 /** One entry: where it stands, and what makes it the one that it is. */

@@ -2,8 +2,8 @@
 // it is known that a new model would have another. Nobody is asked for that, so what a listing may have said is told of nowhere.
 import type { BootstrapModel } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { type ModelRow, naturalKey } from '../domain/model.ts'
-import { canonicalJson } from '../domain/tables.ts'
+import { canonicalJson } from '../domain/kernel/tables.ts'
+import { type ModelRow, naturalKey } from '../domain/registry/model.ts'
 import type { ProviderKind } from '../providers/port.ts'
 import type { KindTable } from './kind-table.ts'
 import type { ModelFacts } from './model-facts.ts'

@@ -2,11 +2,11 @@
 // lets go of what it no longer says, and takes the word once whoever has it let go. So words may be exchanged within one start.
 import type { Bootstrap } from '../domain/bootstrap.ts'
 import type { ControlReader } from '../domain/control.ts'
-import type { EventRecord } from '../domain/decision.ts'
-import { decideEndpoint, endpointKey } from '../domain/endpoint.ts'
-import { decideModel, naturalKey } from '../domain/model.ts'
+import type { EventRecord } from '../domain/kernel/decision.ts'
+import { Rejection } from '../domain/kernel/rejection.ts'
 import { shadowedAliases } from '../domain/references.ts'
-import { Rejection } from '../domain/rejection.ts'
+import { decideModel, naturalKey } from '../domain/registry/model.ts'
+import { decideEndpoint, endpointKey } from '../domain/steering/endpoint.ts'
 import { modelEntries, tenantOf } from './seed-names.ts'
 import { providerNamed } from './seed-providers.ts'
 

@@ -1,7 +1,8 @@
 // The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
 // Several instances may seed at once: all of it goes through the chain, and only what counted is told.
+
+import { decideTenant } from '../domain/access/tenant.ts'
 import type { ControlReader } from '../domain/control.ts'
-import { decideTenant } from '../domain/tenant.ts'
 import { requireReferences } from './seed-check.ts'
 import { forgotten } from './seed-forgotten.ts'
 import { usualTextNotes, workingTexts } from './seed-given-texts.ts'

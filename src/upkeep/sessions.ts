@@ -1,7 +1,7 @@
 // Sessions as requests use them: looked up in the folded state, noted as used now and then, ended for good even when the log is away at that moment.
 import { randomBytes } from 'node:crypto'
-import type { EventRecord } from '../domain/decision.ts'
-import { decideSession, SEEN_EVERY_MS, SESSION_MS, type SessionRow, sessionIsOpen } from '../domain/session.ts'
+import { decideSession, SEEN_EVERY_MS, SESSION_MS, type SessionRow, sessionIsOpen } from '../domain/access/session.ts'
+import type { EventRecord } from '../domain/kernel/decision.ts'
 import { sha256Hex } from '../lib/crypto/digest.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { Commit, CommitResult, LiveState } from '../state/port.ts'

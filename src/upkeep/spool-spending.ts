@@ -1,7 +1,7 @@
 // What the outcomes of a spool charge to budgets, and from which record on it has to be read again.
-import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../domain/amount.ts'
-import type { BudgetCharge } from '../domain/budget-events.ts'
-import { overrunIn } from '../domain/lease.ts'
+import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../domain/budgets/amount.ts'
+import type { BudgetCharge } from '../domain/budgets/budget-events.ts'
+import { overrunIn } from '../domain/budgets/lease.ts'
 import { LogReplaced } from '../log/port.ts'
 import { readSegmentHeader } from '../log/segments/header.ts'
 import { SegmentCursor } from '../log/segments/reader.ts'

@@ -1,6 +1,6 @@
 // What an instance that is gone may have spent of budgets and did not tell, as far as the requests topic knows: outcomes that it shipped, and requests that it left open.
-import { type Amount, minus, most, NO_AMOUNT, plus } from '../domain/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../domain/budget-events.ts'
+import { type Amount, minus, most, NO_AMOUNT, plus } from '../domain/budgets/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../domain/budgets/budget-events.ts'
 import { envelopeOf } from '../log/envelope.ts'
 import type { EventLog, LogRecord } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'

@@ -1,6 +1,6 @@
 // Which changes the other instances should have applied soon: what takes something away.
-import type { ApiKeyRow } from '../domain/api-key.ts'
-import type { RowChange } from '../domain/tables.ts'
+import type { ApiKeyRow } from '../domain/access/api-key.ts'
+import type { RowChange } from '../domain/kernel/tables.ts'
 
 /** Something was taken away, a row or what it allowed: said to the others at once, not with the next of its kind. */
 export const isUrgent = (change: RowChange): boolean => {

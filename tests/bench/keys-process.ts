@@ -3,7 +3,7 @@
 
 import { heapStats } from 'bun:jsc'
 import { stat } from 'node:fs/promises'
-import { decideApiKey } from '../../src/domain/api-key.ts'
+import { decideApiKey } from '../../src/domain/access/api-key.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { LOG_MODULE, openLog } from '../../src/log/open-log.ts'
 import { createCommit } from '../../src/state/commit/queue.ts'

@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { EventRecord } from '../../src/domain/decision.ts'
+import type { EventRecord } from '../../src/domain/kernel/decision.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { newId } from '../../src/lib/crypto/ids.ts'
 import { tenantCreated } from '../domain/world.ts'

@@ -1,7 +1,7 @@
 // A chain as it grows in use, for benches of long logs: tenants, providers and models first, then mostly keys, a part of them renamed, rotated and
 // revoked, prices of models, tenants renamed; a quarter of it asked for with an `Idempotency-Key`. Between them what several instances leave in a log:
 // decisions that lost, and turns.
-import { type Decision, type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
+import { type Decision, type EventRecord, GENESIS, writeDecision } from '../../src/domain/kernel/decision.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { MAX_APPEND_RECORDS } from '../../src/log/append-limits.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'

@@ -1,5 +1,5 @@
 // How long a record of the control topic is on its way to the other instances, while they all write.
-import { readDecision } from '../../src/domain/decision.ts'
+import { readDecision } from '../../src/domain/kernel/decision.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { Changed } from '../../src/state/condition.ts'
 import { CONTROL } from '../../src/state/fold.ts'

@@ -7,7 +7,7 @@ import { exportCommand } from '../../src/commands/export.ts'
 import { logSettings } from '../../src/commands/settings.ts'
 import { topicsCommand } from '../../src/commands/topics.ts'
 import { loadConfig } from '../../src/config.ts'
-import { decisionMacKey } from '../../src/domain/decision.ts'
+import { decisionMacKey } from '../../src/domain/kernel/decision.ts'
 import { openLog } from '../../src/log/open-log.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-export-kafka-'))

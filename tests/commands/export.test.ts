@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { decisionMacKey, writeDecision } from '../../src/domain/decision.ts'
+import { decisionMacKey, writeDecision } from '../../src/domain/kernel/decision.ts'
 import { openLog } from '../../src/log/open-log.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
 import { startChain } from '../../src/state/live/genesis.ts'

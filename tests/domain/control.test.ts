@@ -9,7 +9,7 @@ import {
   eventIsValid,
   foldDecision,
 } from '../../src/domain/control.ts'
-import type { Decision, EventRecord } from '../../src/domain/decision.ts'
+import type { Decision, EventRecord } from '../../src/domain/kernel/decision.ts'
 
 const decision = (events: readonly EventRecord[], cause: Decision['cause'] = null): Decision => ({
   parent: '0'.repeat(64),

@@ -1,7 +1,7 @@
 // What the golden logs hold: C5 folds them, and can tell a changed `evolve` only of what stands in one of them.
 import { expect, test } from 'bun:test'
 import { CONTROL_EVENTS } from '../../src/domain/control.ts'
-import type { Decision } from '../../src/domain/decision.ts'
+import type { Decision } from '../../src/domain/kernel/decision.ts'
 import { goldenNames, readGolden } from '../fixtures/golden-log.ts'
 
 /** Every event type that was recorded, and `type.field` of each of its fields that says something. */

@@ -1,9 +1,9 @@
 // A control state for tests of aggregates: decisions are folded as the log would have them, one after the other, without a log.
 import { ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
-import type { Actor, EventRecord } from '../../src/domain/decision.ts'
-import { PROVIDER_DEFAULTS } from '../../src/domain/provider.ts'
-import { Rejection } from '../../src/domain/rejection.ts'
-import type { RowChange } from '../../src/domain/tables.ts'
+import type { Actor, EventRecord } from '../../src/domain/kernel/decision.ts'
+import { Rejection } from '../../src/domain/kernel/rejection.ts'
+import type { RowChange } from '../../src/domain/kernel/tables.ts'
+import { PROVIDER_DEFAULTS } from '../../src/domain/registry/provider.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 
 const TEST: Actor = { type: 'system', id: 'test' }

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { OperatorRow } from '../../src/domain/operator.ts'
+import type { OperatorRow } from '../../src/domain/access/operator.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { openDataKeys } from '../../src/state/data-keys/data-keys.ts'
 import { openOperator } from '../../src/state/data-keys/operator-secrets.ts'

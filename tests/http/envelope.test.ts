@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Rejection } from '../../src/domain/rejection.ts'
+import { Rejection } from '../../src/domain/kernel/rejection.ts'
 import { errorResponse } from '../../src/http/envelope.ts'
 import { CommitFailure } from '../../src/state/port.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../src/wire/errors.ts'

@@ -1,8 +1,8 @@
 // The app on fakes at its ports: state in memory, a spool that keeps what it is given, real providers on loopback.
 import { type App, type AppDeps, createApp } from '../../src/app.ts'
 import { type ControlReader, ControlState } from '../../src/domain/control.ts'
-import type { HealthEvent } from '../../src/domain/health.ts'
-import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/policy.ts'
+import type { HealthEvent } from '../../src/domain/events/health.ts'
+import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/steering/policy.ts'
 import type { OperationsDeps } from '../../src/http/operations.ts'
 import type { Telemetry } from '../../src/http/telemetry.ts'
 import { processLimits } from '../../src/inference/limits/local.ts'

@@ -1,11 +1,11 @@
-import { FEEDBACK_EVENTS } from '../../src/domain/feedback.ts'
+import { FEEDBACK_EVENTS } from '../../src/domain/events/feedback.ts'
 import {
   REQUEST_EVENTS,
   type RequestAdmitted,
   type RequestAttempted,
   type RequestExtended,
   type RequestSettled,
-} from '../../src/domain/request.ts'
+} from '../../src/domain/events/request.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
 import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import { type Spool, SpoolClosed } from '../../src/log/spool/port.ts'

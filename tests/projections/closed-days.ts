@@ -1,6 +1,6 @@
 // A few days of outcomes that are closed, and what usage says of them whatever is left of their requests.
 import { usageQueries } from '../../projections/usage/query.ts'
-import type { RequestSettled } from '../../src/domain/request.ts'
+import type { RequestSettled } from '../../src/domain/events/request.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { eventually } from '../services/eventually.ts'
 import type { TestStore } from './store.ts'

@@ -1,8 +1,8 @@
 // Closed days: what the requests topic no longer holds is counted still, once, whatever of it is left and in whatever order it is read.
 import { describe, expect, test } from 'bun:test'
 import { type GroupBy, usageQueries } from '../../projections/usage/query.ts'
-import type { RequestSettled } from '../../src/domain/request.ts'
-import type { UsageClosed } from '../../src/domain/usage-closed.ts'
+import type { RequestSettled } from '../../src/domain/events/request.ts'
+import type { UsageClosed } from '../../src/domain/events/usage-closed.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { IndefiniteAppend, type LogRecord } from '../../src/log/port.ts'

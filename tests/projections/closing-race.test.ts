@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import type { Sql } from '../../projections/database.ts'
 import { closeDays } from '../../projections/usage/close.ts'
-import type { UsageClosed } from '../../src/domain/usage-closed.ts'
+import type { UsageClosed } from '../../src/domain/events/usage-closed.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { type AppendFault, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'

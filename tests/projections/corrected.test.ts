@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type PriceCorrection, spansOf } from '../../projections/usage/corrected.ts'
 import { type GroupBy, usageQueries } from '../../projections/usage/query.ts'
-import type { AttemptSummary, RequestSettled } from '../../src/domain/request.ts'
+import type { AttemptSummary, RequestSettled } from '../../src/domain/events/request.ts'
 import { testStore } from './store.ts'
 import { NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 

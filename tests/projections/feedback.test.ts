@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { foldFeedbackRecord } from '../../projections/feedback/project.ts'
 import { type FeedbackFilter, feedbackQueries } from '../../projections/feedback/query.ts'
-import type { FeedbackGiven } from '../../src/domain/feedback.ts'
+import type { FeedbackGiven } from '../../src/domain/events/feedback.ts'
 import { testStore } from './store.ts'
 import { NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 

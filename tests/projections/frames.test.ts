@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { foldFrameRecord, framesModel } from '../../projections/frames/project.ts'
 import { frameQueries } from '../../projections/frames/query.ts'
-import type { FrameTaken } from '../../src/domain/health.ts'
+import type { FrameTaken } from '../../src/domain/events/health.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'

@@ -6,7 +6,7 @@ import { listFailures, listRequests } from '../../projections/requests/list.ts'
 import { type RequestFilter, requestQueries } from '../../projections/requests/query.ts'
 import { slicesOf } from '../../projections/requests/slices.ts'
 import { usageQueries } from '../../projections/usage/query.ts'
-import type { RequestSettled } from '../../src/domain/request.ts'
+import type { RequestSettled } from '../../src/domain/events/request.ts'
 import { testStore } from './store.ts'
 import { ALL_REQUESTS, NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 

@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { auditQueries } from '../../projections/audit/query.ts'
 import { type RequestFilter, requestQueries } from '../../projections/requests/query.ts'
-import { type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
+import { type EventRecord, GENESIS, writeDecision } from '../../src/domain/kernel/decision.ts'
 import type { NewRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { tenantCreated } from '../domain/world.ts'

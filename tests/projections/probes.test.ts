@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { foldProbeRecord } from '../../projections/probes/project.ts'
 import { probeQueries } from '../../projections/probes/query.ts'
-import { KEPT_PROBES, type ProbeRecorded } from '../../src/domain/health.ts'
+import { KEPT_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { testStore } from './store.ts'

@@ -2,7 +2,7 @@
 import { openDatabase, type Sql } from '../../projections/database.ts'
 import type { RequestFilter } from '../../projections/requests/query.ts'
 import { runWorker, type WorkerOptions } from '../../projections/worker.ts'
-import type { RequestAdmitted, RequestSettled } from '../../src/domain/request.ts'
+import type { RequestAdmitted, RequestSettled } from '../../src/domain/events/request.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import type { NewRecord } from '../../src/log/port.ts'

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type UsageFigures, usageQueries } from '../../projections/usage/query.ts'
-import type { RequestSettled } from '../../src/domain/request.ts'
+import type { RequestSettled } from '../../src/domain/events/request.ts'
 import { testStore } from './store.ts'
 import { NOON_MS, REQUESTS, sender, settled, testLog } from './support.ts'
 

@@ -1,8 +1,13 @@
 // What every run finds in its log: a chain, a tenant with a key, and budgets that the run will exhaust.
-import { BUDGET_DEFAULTS, type BudgetCommand, type BudgetFields, decideBudget } from '../../src/domain/budget.ts'
+import {
+  BUDGET_DEFAULTS,
+  type BudgetCommand,
+  type BudgetFields,
+  decideBudget,
+} from '../../src/domain/budgets/budget.ts'
 import { decideChain } from '../../src/domain/chain.ts'
 import { ControlState, EVENT_VERSION, foldDecision } from '../../src/domain/control.ts'
-import { type Decision, type EventRecord, GENESIS, writeDecision } from '../../src/domain/decision.ts'
+import { type Decision, type EventRecord, GENESIS, writeDecision } from '../../src/domain/kernel/decision.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { keyIssued, tenantCreated } from '../domain/world.ts'
 import { macKey } from '../state/support.ts'

@@ -1,6 +1,6 @@
 // Operators that change a budget while it is spent from: its mode, its time zone, its limits, whether it is there at all.
-import { decideBudget } from '../../src/domain/budget.ts'
-import { decideRetirement } from '../../src/domain/retirement.ts'
+import { decideBudget } from '../../src/domain/budgets/budget.ts'
+import { decideRetirement } from '../../src/domain/budgets/retirement.ts'
 import type { Machine } from './machine.ts'
 import type { Run } from './run.ts'
 import { NOBODY } from './scheduler.ts'

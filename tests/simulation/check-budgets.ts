@@ -1,8 +1,8 @@
 // Budgets: no hard limit is overspent, no account forgets what was spent, and once all is told nothing is held any more.
-import { type Account, committed, spentOf } from '../../src/domain/account.ts'
-import { AccountBook } from '../../src/domain/account-book.ts'
-import { type Amount, isEqual, minus, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
-import type { BudgetEvent } from '../../src/domain/budget-events.ts'
+import { type Account, committed, spentOf } from '../../src/domain/budgets/account.ts'
+import { AccountBook } from '../../src/domain/budgets/account-book.ts'
+import { type Amount, isEqual, minus, NO_AMOUNT, plus } from '../../src/domain/budgets/amount.ts'
+import type { BudgetEvent } from '../../src/domain/budgets/budget-events.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { PARTITIONS } from './beginning.ts'

@@ -1,6 +1,6 @@
 // Control: what was acknowledged is in the chain, once; every instance counted the same in the same order, and has the state that a fold from scratch has.
 import { createHash } from 'node:crypto'
-import { GENESIS } from '../../src/domain/decision.ts'
+import { GENESIS } from '../../src/domain/kernel/decision.ts'
 import { ChainFold, CONTROL } from '../../src/state/fold.ts'
 import { macKey } from '../state/support.ts'
 import type { Run } from './run.ts'

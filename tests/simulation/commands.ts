@@ -1,8 +1,9 @@
 // Operators that change the configuration on any machine, also the same thing at once on two, and what they were told.
-import { decideBudget } from '../../src/domain/budget.ts'
-import type { Cause, EventRecord } from '../../src/domain/decision.ts'
-import { Rejection } from '../../src/domain/rejection.ts'
-import { decideTenant } from '../../src/domain/tenant.ts'
+
+import { decideTenant } from '../../src/domain/access/tenant.ts'
+import { decideBudget } from '../../src/domain/budgets/budget.ts'
+import type { Cause, EventRecord } from '../../src/domain/kernel/decision.ts'
+import { Rejection } from '../../src/domain/kernel/rejection.ts'
 import { CommitFailure, type CommitRequest } from '../../src/state/port.ts'
 import { tenantBudget } from './beginning.ts'
 import type { Gateway, Machine } from './machine.ts'

@@ -18,7 +18,7 @@ const ROOT = join(import.meta.dir, '..', '..')
 export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // The chain rule: a decision counts on whatever it was decided.
   'chain-any-parent': {
-    file: 'src/domain/decision.ts',
+    file: 'src/domain/kernel/decision.ts',
     text: "parent === tip ? 'counts' : 'lost'",
     planted: "parent !== '' ? 'counts' : 'lost'",
   },
@@ -98,19 +98,19 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // The expiry of leases: whoever was away for long spends from what was given to others meanwhile.
   'leases-never-expire': {
-    file: 'src/domain/lease.ts',
+    file: 'src/domain/budgets/lease.ts',
     text: 'return nowMs < this.usableUntilMs && nanoUsd',
     planted: 'return nowMs >= 0 && nanoUsd',
   },
   // Expiry gives something back by itself.
   'leases-expire-too-much': {
-    file: 'src/domain/holder.ts',
+    file: 'src/domain/budgets/holder.ts',
     text: 'most(minus(granted, returned), spent)',
     planted: 'spent',
   },
   // A window carries what overlaps it once, when it is opened: a time zone that is changed back and forth clears what was spent.
   'windows-carry-once': {
-    file: 'src/domain/account.ts',
+    file: 'src/domain/budgets/account.ts',
     text: '{ ...evolved, accounts: withOverlapping(accounts, evolved.accounts) }',
     planted: 'evolved',
   },
@@ -136,7 +136,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // What a retired instance tells late counts beside what it was taken to have left open.
   'retired-counts-twice': {
-    file: 'src/domain/account.ts',
+    file: 'src/domain/budgets/account.ts',
     text: '{ orphaned: minus(orphaned, minus(spent, before.spent)) }',
     planted: '{ orphaned }',
   },
@@ -149,7 +149,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // Tokens beyond a reservation leave the account open.
   'tokens-overrun-unnoticed': {
-    file: 'src/domain/account.ts',
+    file: 'src/domain/budgets/account.ts',
     text: 'const overran = !isEqual(overrun, overrunIn(before))',
     planted: 'const overran = overrun.nano_usd > before.overrun_nano_usd',
   },

@@ -1,8 +1,8 @@
 // Clients that ask, and what a gateway does for them in the order of `inference/chat.ts`: reserve, admit, call, perhaps call again, settle, answer.
 // Budgets and spool are the real ones; the upstream is a delay and a price. What clients were told is remembered, to be held against the log.
-import { type Amount, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../../src/domain/budget-events.ts'
-import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/request.ts'
+import { type Amount, NO_AMOUNT, plus } from '../../src/domain/budgets/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../../src/domain/budgets/budget-events.ts'
+import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/events/request.ts'
 import { type Appended, type RecordId, SpoolClosed } from '../../src/log/spool/port.ts'
 import type { Bound, Cost } from '../../src/state/budgets/attempt-bounds.ts'
 import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'

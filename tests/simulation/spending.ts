@@ -1,6 +1,6 @@
 // What a budget that changes has been spent by, as somebody sees it who sees everything. It knows requests and decisions, and nothing of accounts, leases and folds: whatever the
 // budget is changed to and however its windows are cut, no more is reserved of it than it allows.
-import type { BudgetPart } from '../../src/domain/budget-events.ts'
+import type { BudgetPart } from '../../src/domain/budgets/budget-events.ts'
 import type { Asked } from './requests.ts'
 import type { Run } from './run.ts'
 import { NOBODY } from './scheduler.ts'

@@ -1,5 +1,5 @@
 // What gateways say of their budgets once nobody asks any more, and what the log says of them: `GET /budgets` reads the same.
-import { type Amount, NO_AMOUNT, plus } from '../../src/domain/amount.ts'
+import { type Amount, NO_AMOUNT, plus } from '../../src/domain/budgets/amount.ts'
 import type { BudgetStanding } from '../../src/state/budgets/budgets.ts'
 import type { Run } from './run.ts'
 

@@ -1,5 +1,5 @@
 // A stream that costs more the longer it goes on: it asks for more before what has come goes out, is cut where that is refused, and its client may leave while it waits.
-import type { RequestExtended } from '../../src/domain/request.ts'
+import type { RequestExtended } from '../../src/domain/events/request.ts'
 import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'
 import type { Gateway } from './machine.ts'
 import { type Asked, budgetOf, type Clients, type CostSoFar, type Ended } from './requests.ts'

@@ -1,6 +1,6 @@
 // Runs in which budgets change while they are spent from: a tenant of its own, with a key whose budget operators change. Drawn beside the rest of the scenario,
 // so that a run without it is what its seed always was (`--plain`).
-import { BUDGET_DEFAULTS, type BudgetCommand, type BudgetFields } from '../../src/domain/budget.ts'
+import { BUDGET_DEFAULTS, type BudgetCommand, type BudgetFields } from '../../src/domain/budgets/budget.ts'
 import { QUIET_NETWORK } from './broker.ts'
 import { Random } from './random.ts'
 import type { Scenario } from './scenario.ts'

@@ -1,5 +1,5 @@
 // Logs with a chain, and instances that follow them and are closed when the test ends.
-import { type EventRecord, writeDecision } from '../../src/domain/decision.ts'
+import { type EventRecord, writeDecision } from '../../src/domain/kernel/decision.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'

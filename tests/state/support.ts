@@ -1,7 +1,7 @@
 // What the tests of the chain share: a log in memory, instances on it, commands about tenants.
 
-import { decisionMacKey } from '../../src/domain/decision.ts'
-import { decideTenant } from '../../src/domain/tenant.ts'
+import { decideTenant } from '../../src/domain/access/tenant.ts'
+import { decisionMacKey } from '../../src/domain/kernel/decision.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { type CommitDeps, type CommitQueue, createCommit } from '../../src/state/commit/queue.ts'

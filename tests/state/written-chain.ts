@@ -1,5 +1,5 @@
 // A chain written at once, for tests and benches of long logs: no commit queue, a record after the other.
-import { type EventRecord, GENESIS, judge, writeDecision } from '../../src/domain/decision.ts'
+import { type EventRecord, GENESIS, judge, writeDecision } from '../../src/domain/kernel/decision.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import { tenantCreated } from '../domain/world.ts'

@@ -1,8 +1,8 @@
 // What names a model by its id means one row. A file says it so that it goes on meaning that row: here, where it changes nothing, and elsewhere.
 import { expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../src/domain/bootstrap.ts'
-import { decideEndpoint, NOTHING_OVERRIDDEN } from '../../src/domain/endpoint.ts'
-import { decidePolicy, POLICY_DEFAULTS } from '../../src/domain/policy.ts'
+import { decideEndpoint, NOTHING_OVERRIDDEN } from '../../src/domain/steering/endpoint.ts'
+import { decidePolicy, POLICY_DEFAULTS } from '../../src/domain/steering/policy.ts'
 import { exportedText } from '../../src/upkeep/export-bootstrap.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'

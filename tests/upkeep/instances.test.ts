@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { EventRecord } from '../../src/domain/decision.ts'
+import type { EventRecord } from '../../src/domain/kernel/decision.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryFaults, type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { ProviderRow } from '../../src/domain/provider.ts'
+import type { ProviderRow } from '../../src/domain/registry/provider.ts'
 import { DialFailure, type DialRequest } from '../../src/lib/http-client/dial.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import type { ListedModel } from '../../src/providers/port.ts'

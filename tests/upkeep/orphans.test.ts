@@ -5,7 +5,7 @@ import {
   type RequestAttempted,
   type RequestExtended,
   RequestSettled,
-} from '../../src/domain/request.ts'
+} from '../../src/domain/events/request.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
 import { adoptFreeSpools, type LocalSpool } from '../../src/log/spool/open.ts'
 import { SpoolClosed } from '../../src/log/spool/port.ts'

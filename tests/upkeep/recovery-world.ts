@@ -1,7 +1,7 @@
 // Processes with a spool that spend from budgets, die and start again, and one that looks on.
 import { expect } from 'bun:test'
-import { committed, spentOf } from '../../src/domain/account.ts'
-import type { BudgetRow } from '../../src/domain/budget.ts'
+import { committed, spentOf } from '../../src/domain/budgets/account.ts'
+import type { BudgetRow } from '../../src/domain/budgets/budget.ts'
 import { ControlState } from '../../src/domain/control.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import type { LocalSpool } from '../../src/log/spool/open.ts'

@@ -1,8 +1,8 @@
 // Instances that are gone: what they hold comes back after a day of silence or when an operator says so, and what they are known to have spent does not.
 import { expect, test } from 'bun:test'
-import { committed, spentOf } from '../../src/domain/account.ts'
-import type { BudgetCharge, BudgetPart, InstanceRetired } from '../../src/domain/budget-events.ts'
-import type { RetirementRow } from '../../src/domain/retirement.ts'
+import { committed, spentOf } from '../../src/domain/budgets/account.ts'
+import type { BudgetCharge, BudgetPart, InstanceRetired } from '../../src/domain/budgets/budget-events.ts'
+import type { RetirementRow } from '../../src/domain/budgets/retirement.ts'
 import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import type { OpenBudgets } from '../../src/state/budgets/budgets.ts'

@@ -1,8 +1,8 @@
 // What stands no longer in the settings stays, and every start says so.
 import { expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { decideOverride } from '../../src/domain/override.ts'
-import { HISTORY_KEPT, inForce, LOOKED_EVERY } from '../../src/domain/override-row.ts'
+import { decideOverride } from '../../src/domain/steering/override.ts'
+import { HISTORY_KEPT, inForce, LOOKED_EVERY } from '../../src/domain/steering/override-row.ts'
 import { foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { type Bootstrap, type BootstrapCorrection, checkBootstrap } from '../../src/domain/bootstrap.ts'
 import { INVERSES } from '../../src/domain/inverse.ts'
-import { correctionsOf, decidePriceCorrection } from '../../src/domain/price-correction.ts'
+import { correctionsOf, decidePriceCorrection } from '../../src/domain/registry/price-correction.ts'
 import { KINDS, kindOf } from '../../src/providers/kinds.ts'
 import { exportedSections } from '../../src/upkeep/export-bootstrap.ts'
 import { bootstrapFlaw } from '../../src/upkeep/seed-check.ts'

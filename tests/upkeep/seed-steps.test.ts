@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
-import { DECISION_LIMITS } from '../../src/domain/decision.ts'
+import { DECISION_LIMITS } from '../../src/domain/kernel/decision.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 

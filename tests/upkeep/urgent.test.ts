@@ -1,6 +1,6 @@
 // Which answers wait for the other instances: those of what takes something away.
 import { expect, test } from 'bun:test'
-import type { RowChange } from '../../src/domain/tables.ts'
+import type { RowChange } from '../../src/domain/kernel/tables.ts'
 import { isAwaited } from '../../src/upkeep/urgent.ts'
 
 const KEY = {

@@ -1,6 +1,6 @@
 // `/admin/v1`: the table of all routes, and the one runner that gives each the same order: 401, 404 and 405, 403, validation, handler.
 import { Elysia } from 'elysia'
-import { closed } from '../../domain/fields.ts'
+import { closed } from '../../domain/kernel/fields.ts'
 import { readJsonBody } from '../../inference/request/body.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { isStorable } from '../../lib/text/storable-text.ts'

@@ -8,11 +8,11 @@ import {
   budgetKey,
   budgetView,
   decideBudget,
-} from '../../domain/budget.ts'
-import { budgetTarget } from '../../domain/budget-scope.ts'
+} from '../../domain/budgets/budget.ts'
+import { budgetTarget } from '../../domain/budgets/budget-scope.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { closed } from '../../domain/fields.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { closed } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { usdOf } from '../../lib/money.ts'
 import { t } from '../../lib/schema/schema.ts'

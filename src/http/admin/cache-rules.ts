@@ -1,5 +1,9 @@
 // `/admin/v1/cache/policies`: cache rules, of a tenant or of nobody (`tenant_id` null). One that names tenants or their keys is theirs to see, and `*` alone
 // changes what names another tenant, or an endpoint scope for everybody.
+
+import type { ControlReader } from '../../domain/control.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import {
   CACHE_RULE_DEFAULTS,
   CacheRuleFields,
@@ -8,12 +12,9 @@ import {
   cacheRuleKey,
   decideCacheRule,
   narrowness,
-} from '../../domain/cache-rule.ts'
-import { tenantOfScope } from '../../domain/cache-scope.ts'
-import type { ControlReader } from '../../domain/control.ts'
-import { endpointKey } from '../../domain/endpoint.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { Rejection } from '../../domain/rejection.ts'
+} from '../../domain/steering/cache-rule.ts'
+import { tenantOfScope } from '../../domain/steering/cache-scope.ts'
+import { endpointKey } from '../../domain/steering/endpoint.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

@@ -1,5 +1,5 @@
 // What a client sent, against the schema of a route.
-import { unsoundName } from '../../domain/names.ts'
+import { unsoundName } from '../../domain/kernel/names.ts'
 import { inexactNumber } from '../../lib/json/inexact-number.ts'
 import { repeatedKey } from '../../lib/json/repeated-key.ts'
 import { flawOf } from '../../lib/schema/first-error.ts'

@@ -1,6 +1,7 @@
 // What is asked of every decision of the admin surface, on the very state on which it is made: nothing slips in between.
-import { requireWriteThawed } from '../../domain/freeze.ts'
-import { requireWayIn } from '../../domain/way-in.ts'
+
+import { requireWayIn } from '../../domain/access/last-administrator.ts'
+import { requireWriteThawed } from '../../domain/steering/freeze.ts'
 import type { Commit, CommitRequest } from '../../state/port.ts'
 
 type Decide = CommitRequest['decide']

@@ -1,9 +1,9 @@
 // `/admin/v1/providers/{id}/credential`. A secret is sealed before the decision that names it.
 import type { ControlReader } from '../../domain/control.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { decideProvider, type ProviderRow } from '../../domain/provider.ts'
-import { testsOf } from '../../domain/provider-test.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import { decideProvider, type ProviderRow } from '../../domain/registry/provider.ts'
+import { testsOf } from '../../domain/registry/provider-test.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { SECRET_PATTERN } from '../../lib/text/storable-text.ts'
 import type { CommitResult } from '../../state/port.ts'

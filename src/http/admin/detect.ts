@@ -1,7 +1,7 @@
 // `/admin/v1/providers/{id}/detect-capabilities`: asks the models, records the verdicts and writes what is proven.
-import { closed } from '../../domain/fields.ts'
-import type { ModelRow } from '../../domain/model.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
+import { closed } from '../../domain/kernel/fields.ts'
+import type { ModelRow } from '../../domain/registry/model.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
 import {
   type CheckResult,
   cutDetail,
@@ -10,7 +10,7 @@ import {
   MOST_RESULTS,
   type ProviderTested,
   type ProviderTestRow,
-} from '../../domain/provider-test.ts'
+} from '../../domain/registry/provider-test.ts'
 import { usdOf } from '../../lib/money.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { type ModelDetection, withVerdict } from '../../upkeep/detect.ts'

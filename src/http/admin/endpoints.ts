@@ -1,5 +1,10 @@
 // `/admin/v1/endpoints`: endpoint scopes, of a tenant or global (`tenant_id` null), by slug.
 import type { ControlReader } from '../../domain/control.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import { canonicalJson } from '../../domain/kernel/tables.ts'
+import { endpointWarnings, shadowedAliases } from '../../domain/references.ts'
+import { modelOf, modelsMeant } from '../../domain/registry/model-row.ts'
 import {
   decideEndpoint,
   EndpointFields,
@@ -9,12 +14,7 @@ import {
   EndpointSlug,
   endpointKey,
   NOTHING_OVERRIDDEN,
-} from '../../domain/endpoint.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { modelOf, modelsMeant } from '../../domain/model-row.ts'
-import { endpointWarnings, shadowedAliases } from '../../domain/references.ts'
-import { Rejection } from '../../domain/rejection.ts'
-import { canonicalJson } from '../../domain/tables.ts'
+} from '../../domain/steering/endpoint.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

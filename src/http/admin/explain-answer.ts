@@ -1,6 +1,7 @@
 // What `/requests/{requestID}/explain` answers, in the ruled shape. Open: a later version may add fields.
-import { Nullable } from '../../domain/fields.ts'
-import { AttemptSummary } from '../../domain/request.ts'
+
+import { AttemptSummary } from '../../domain/events/request.ts'
+import { Nullable } from '../../domain/kernel/fields.ts'
 import { t } from '../../lib/schema/schema.ts'
 
 const text = (description: string) => Nullable(t.String(), description)

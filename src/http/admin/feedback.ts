@@ -1,8 +1,8 @@
 // `/admin/v1/feedback`: what clients thought of their answers, newest first.
 import type { FeedbackQueries } from '../../../projections/feedback/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { FeedbackGiven } from '../../domain/feedback.ts'
-import { Nullable } from '../../domain/fields.ts'
+import { FeedbackGiven } from '../../domain/events/feedback.ts'
+import { Nullable } from '../../domain/kernel/fields.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { Moment } from './health-answers.ts'
 import { Paging, pageOf } from './list.ts'

@@ -1,5 +1,5 @@
 // The override `freeze` on the admin surface: writes are refused before anything is done for them, and once more where they are decided (`checked-commit.ts`).
-import { requireThawed } from '../../domain/freeze.ts'
+import { requireThawed } from '../../domain/steering/freeze.ts'
 import type { LiveState } from '../../state/port.ts'
 import type { Principal } from '../auth.ts'
 import type { AdminRoute } from './route.ts'

@@ -1,6 +1,7 @@
 // What the reads of health and scores answer, and a probe. Open: a later version may add fields. The document names each by its title.
-import { Nullable } from '../../domain/fields.ts'
-import { ProbeRecorded } from '../../domain/health.ts'
+
+import { ProbeRecorded } from '../../domain/events/health.ts'
+import { Nullable } from '../../domain/kernel/fields.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import type { HealthStatus, modelHealth } from './health-view.ts'
 

@@ -1,7 +1,8 @@
 // `/admin/v1/instances`: who holds something of budgets, and giving up one that is dead and whose disk will not come back.
+
+import { decideRetirement, RetirementReason } from '../../domain/budgets/retirement.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { decideRetirement, RetirementReason } from '../../domain/retirement.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
 import { usdOf } from '../../lib/money.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { Budgets } from '../../state/budgets/budgets.ts'

@@ -1,8 +1,14 @@
 // `/admin/v1/keys`. The plaintext of a key leaves in one answer, once; nothing but its digest is kept.
-import { ApiKeyChanged, type ApiKeyCommand, ApiKeyIssued, type ApiKeyRow, decideApiKey } from '../../domain/api-key.ts'
+import {
+  ApiKeyChanged,
+  type ApiKeyCommand,
+  ApiKeyIssued,
+  type ApiKeyRow,
+  decideApiKey,
+} from '../../domain/access/api-key.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'

@@ -1,6 +1,6 @@
 // Lists: `{<plural>: [...], total, limit, offset}`, and the query that pages and narrows them.
 import type { ControlReader } from '../../domain/control.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { type Principal, tenantMeant } from '../auth.ts'

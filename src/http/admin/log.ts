@@ -1,10 +1,10 @@
 // `/admin/v1/log`: every record of the control topic with its verdict, read by the history thread; and taking a decision back.
 
-import type { EventRecord } from '../../domain/decision.ts'
-import { masked } from '../../domain/mask.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import type { EventRecord } from '../../domain/kernel/decision.ts'
+import { masked } from '../../domain/kernel/mask.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import type { RowChange } from '../../domain/kernel/tables.ts'
 import { changedSince, decideRevert, netChanges } from '../../domain/revert.ts'
-import type { RowChange } from '../../domain/tables.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { History, LaterChange, LogDetail, LogEntry } from '../../state/history/history-port.ts'

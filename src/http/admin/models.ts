@@ -1,6 +1,7 @@
 // `/admin/v1/models`: the registry. What a write leaves out is filled from what is known of the model.
 import type { ControlReader } from '../../domain/control.ts'
-import { changedFields, closed } from '../../domain/fields.ts'
+import { changedFields, closed } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import {
   CAPABILITIES,
   DEFAULT_PRIORITY,
@@ -8,9 +9,8 @@ import {
   ModelFields,
   ModelName,
   type ModelRow,
-} from '../../domain/model.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
-import { Rejection } from '../../domain/rejection.ts'
+} from '../../domain/registry/model.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

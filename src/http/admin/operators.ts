@@ -1,9 +1,10 @@
 // `/admin/v1/operators`: who may sign in to the console. Names are people's: with `*` only, and erased with their operator.
+
+import { decideOperator, type OperatorRow } from '../../domain/access/operator.ts'
+import { nameOf, Password, requirePassword, Username } from '../../domain/access/password-policy.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { closed } from '../../domain/fields.ts'
-import { decideOperator, type OperatorRow } from '../../domain/operator.ts'
-import { nameOf, Password, requirePassword, Username } from '../../domain/password-policy.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { closed } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import { hmacHex } from '../../lib/crypto/digest.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'

@@ -1,11 +1,12 @@
 // `/admin/v1/overrides`, `/guardrails` and the kill switch of a provider. Rows are only added: what is to end is written again with `enabled` false.
-import { isModel } from '../../domain/alias.ts'
+
 import type { ControlReader } from '../../domain/control.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { decideOverride, OverrideReason } from '../../domain/override.ts'
-import { isInForce, type OverrideRow, overrideKey } from '../../domain/override-row.ts'
-import { OVERRIDE_KINDS, overrideKindOf, targetOf } from '../../domain/override-target.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import { isModel } from '../../domain/registry/alias.ts'
+import { decideOverride, OverrideReason } from '../../domain/steering/override.ts'
+import { isInForce, type OverrideRow, overrideKey } from '../../domain/steering/override-row.ts'
+import { OVERRIDE_KINDS, overrideKindOf, targetOf } from '../../domain/steering/override-target.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

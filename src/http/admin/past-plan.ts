@@ -1,7 +1,7 @@
 // Runs in the history thread: plans a recorded request again on a state of the past.
 import type { ControlState } from '../../domain/control.ts'
-import type { FrameTaken } from '../../domain/health.ts'
-import type { PolicyRow } from '../../domain/policy.ts'
+import type { FrameTaken } from '../../domain/events/health.ts'
+import type { PolicyRow } from '../../domain/steering/policy.ts'
 import { type PlanView, planView } from '../../inference/plan/explain.ts'
 import {
   type Configuration,

@@ -1,7 +1,9 @@
 // `/admin/v1/policies`: of a tenant, or global (`tenant_id` null).
 import type { ControlReader } from '../../domain/control.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { modelsMeant } from '../../domain/model-row.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import { policyWarnings } from '../../domain/references.ts'
+import { modelsMeant } from '../../domain/registry/model-row.ts'
 import {
   decidePolicy,
   POLICY_DEFAULTS,
@@ -10,9 +12,7 @@ import {
   PolicyName,
   type PolicyRow,
   policyKey,
-} from '../../domain/policy.ts'
-import { policyWarnings } from '../../domain/references.ts'
-import { Rejection } from '../../domain/rejection.ts'
+} from '../../domain/steering/policy.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

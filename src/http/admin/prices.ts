@@ -1,12 +1,12 @@
 // `/admin/v1/prices/corrections`: what tokens really cost in a range of time. Nothing is booked anew; reads of usage take `cost=corrected`.
-import { closed, Nullable } from '../../domain/fields.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
 import {
   CorrectionPrices,
   CorrectionReason,
   correctionsOf,
   decidePriceCorrection,
   type PriceCorrectionRow,
-} from '../../domain/price-correction.ts'
+} from '../../domain/registry/price-correction.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

@@ -1,6 +1,6 @@
 // The recent probes of a provider: those of every instance from the read model, and those of this one, which may be newer or not be read yet.
 import type { ProbeQueries, StoredProbe } from '../../../projections/probes/query.ts'
-import { KEPT_PROBES } from '../../domain/health.ts'
+import { KEPT_PROBES } from '../../domain/events/health.ts'
 import type { Probe } from '../../state/health/candidate.ts'
 import { probeView } from './health-view.ts'
 

@@ -1,13 +1,13 @@
 // `/admin/v1/providers/{id}/probe`. Its result is telemetry; with an `Idempotency-Key` it is a decision too, so that every instance answers a repeat from it.
 import type { ControlReader } from '../../domain/control.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
 import {
   type CheckResult,
   cutDetail,
   decideProviderTest,
   PROBE,
   type ProviderTestRow,
-} from '../../domain/provider-test.ts'
+} from '../../domain/registry/provider-test.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import type { ProbeResult, Probes } from '../../upkeep/probes.ts'

@@ -1,7 +1,13 @@
 // `/admin/v1/providers/{id}/test` and its history. A test is a decision: who asked, and what every check came to.
-import { closed, distinct } from '../../domain/fields.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
-import { decideProviderTest, PROBE, type ProviderTested, shownKind, testsOf } from '../../domain/provider-test.ts'
+import { closed, distinct } from '../../domain/kernel/fields.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
+import {
+  decideProviderTest,
+  PROBE,
+  type ProviderTested,
+  shownKind,
+  testsOf,
+} from '../../domain/registry/provider-test.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { CHECKS, type Check } from '../../upkeep/provider-checks.ts'

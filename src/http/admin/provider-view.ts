@@ -1,7 +1,7 @@
 // What the routes of providers and of their credentials share.
 import type { ControlReader } from '../../domain/control.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import type { Steering } from '../../state/indexes/steering.ts'
 import type { Commit, DataKeys, LiveState } from '../../state/port.ts'

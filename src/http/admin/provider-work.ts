@@ -1,9 +1,9 @@
 // What the routes share that have a provider called: tests, synchronisation, detection.
 import { type ControlReader, eventIsActive } from '../../domain/control.ts'
-import type { ModelRow } from '../../domain/model.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
-import { type CheckResult, type ProviderTestRow, shownKind } from '../../domain/provider-test.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import type { ModelRow } from '../../domain/registry/model.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
+import { type CheckResult, type ProviderTestRow, shownKind } from '../../domain/registry/provider-test.ts'
 import { usdOf } from '../../lib/money.ts'
 import { CommitFailure } from '../../state/port.ts'
 import { type ProviderDeps, providerOf } from './provider-view.ts'

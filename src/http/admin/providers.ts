@@ -1,14 +1,14 @@
 // `/admin/v1/providers`. Secrets come in by the credential routes and never go out again.
-import { closed } from '../../domain/fields.ts'
+import { closed } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import {
   decideProvider,
   PROVIDER_DEFAULTS,
   ProviderFields,
   ProviderName,
   type ProviderRow,
-} from '../../domain/provider.ts'
-import { shownKind, testsOf } from '../../domain/provider-test.ts'
-import { Rejection } from '../../domain/rejection.ts'
+} from '../../domain/registry/provider.ts'
+import { shownKind, testsOf } from '../../domain/registry/provider-test.ts'
 import { urlRefusal } from '../../lib/http-client/egress.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { type KindTable, providerFlaw } from '../../upkeep/kind-table.ts'

@@ -1,7 +1,7 @@
 // Which rows of the request log a read is about: what stands in its query, as the read model is asked.
 import type { RequestFilter } from '../../../projections/requests/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { Outcome } from '../../domain/request.ts'
+import { Outcome } from '../../domain/events/request.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isSuperuser, type Principal, tenantMeant } from '../auth.ts'

@@ -1,5 +1,5 @@
 // `status: active | disabled`, for which `enabled: boolean` is accepted.
-import type { Status } from '../../domain/fields.ts'
+import type { Status } from '../../domain/kernel/fields.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 

@@ -1,7 +1,7 @@
 // `/admin/v1/providers/{id}/sync-models`, and the synchronisation that a new credential asks for. Its counts are recorded.
-import type { Cause } from '../../domain/decision.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
-import { cutDetail, decideProviderTest, type ProviderTestRow } from '../../domain/provider-test.ts'
+import type { Cause } from '../../domain/kernel/decision.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
+import { cutDetail, decideProviderTest, type ProviderTestRow } from '../../domain/registry/provider-test.ts'
 import { canList } from '../../upkeep/model-listing.ts'
 import { type SyncSummary, syncModels } from '../../upkeep/model-sync.ts'
 import { GatewayError } from '../../wire/errors.ts'

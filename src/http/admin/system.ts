@@ -1,5 +1,5 @@
 // `/admin/v1/system`: what runs here, how it and what it needs are doing, and with which settings.
-import { Nullable } from '../../domain/fields.ts'
+import { Nullable } from '../../domain/kernel/fields.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { LiveState } from '../../state/port.ts'
 import { type Build, type CheckResult, type Readiness, statusWordOf } from '../operations.ts'

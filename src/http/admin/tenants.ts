@@ -1,8 +1,9 @@
 // `/admin/v1/tenants`. The registry of tenants follows its scope alone; who has `usage:read` sees its own tenant, and what another owns only `*` deletes.
+
+import { decideTenant, type RateLimits, TenantFields, type TenantRow, TenantSlug } from '../../domain/access/tenant.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { changedFields, closed } from '../../domain/fields.ts'
-import { Rejection } from '../../domain/rejection.ts'
-import { decideTenant, type RateLimits, TenantFields, type TenantRow, TenantSlug } from '../../domain/tenant.ts'
+import { changedFields, closed } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { ContentKeys } from '../../state/data-keys/content-keys.ts'

@@ -1,7 +1,7 @@
 // `/admin/v1/tool-policies`: of a tenant, or global (`tenant_id` null).
 import type { ControlReader } from '../../domain/control.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import {
   decideToolPolicy,
   TOOL_POLICY_DEFAULTS,
@@ -9,7 +9,7 @@ import {
   ToolPolicyName,
   type ToolPolicyRow,
   toolPolicyKey,
-} from '../../domain/tool-policy.ts'
+} from '../../domain/registry/tool-policy.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

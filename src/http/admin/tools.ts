@@ -1,7 +1,7 @@
 // `/admin/v1/tools`: the registry of tools, for every tenant (`owner` global) or of one.
 import type { ControlReader } from '../../domain/control.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import {
   decideTool,
   TOOL_DEFAULTS,
@@ -12,7 +12,7 @@ import {
   ToolOwner,
   type ToolRow,
   toolView,
-} from '../../domain/tool.ts'
+} from '../../domain/registry/tool.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'

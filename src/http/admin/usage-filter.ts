@@ -1,7 +1,7 @@
 // What the query of a usage read means: whose usage, of which window, in which intervals, at which prices.
 import type { UsageFilter } from '../../../projections/usage/query.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { correctionsOf } from '../../domain/price-correction.ts'
+import { correctionsOf } from '../../domain/registry/price-correction.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'

@@ -1,5 +1,5 @@
 // What the routes answer that have a provider called, and those of the log. Open: a later version may add fields. The document names each by its title.
-import { Id, Nullable, Timestamp } from '../../domain/fields.ts'
+import { Id, Nullable, Timestamp } from '../../domain/kernel/fields.ts'
 import {
   CheckResult,
   CheckStatus,
@@ -8,7 +8,7 @@ import {
   RecordedVerdict,
   SyncCounts,
   TestKind,
-} from '../../domain/provider-test.ts'
+} from '../../domain/registry/provider-test.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { RECORD_VERDICTS } from '../../state/history/history-port.ts'
 

@@ -1,7 +1,7 @@
 // What every admin write shares: Idempotency-Key, If-Match, and the row that it answers with.
 import type { ControlReader, Rows, TableName } from '../../domain/control.ts'
-import type { Cause, EventRecord } from '../../domain/decision.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import type { Cause, EventRecord } from '../../domain/kernel/decision.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import { hmacHex } from '../../lib/crypto/digest.ts'
 import type { Commit, CommitResult } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

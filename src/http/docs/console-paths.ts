@@ -1,5 +1,5 @@
 // `/admin/v1/auth` in the document, made of the table of the console's routes.
-import { PASSWORD_POLICY } from '../../domain/password-policy.ts'
+import { PASSWORD_POLICY } from '../../domain/access/password-policy.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
 import { EXAMPLES } from './examples.ts'

@@ -1,6 +1,6 @@
 // Station 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The settlement charges it (charge.ts, settle.ts).
-import { resetsAt, scopeText } from '../../domain/budget.ts'
-import { MOST_ACCOUNTS } from '../../domain/budget-events.ts'
+import { resetsAt, scopeText } from '../../domain/budgets/budget.ts'
+import { MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
 import { usdOf } from '../../lib/money.ts'
 import type { Bound, BudgetRefusal, Cost } from '../../state/budgets/attempt-bounds.ts'
 import type { CatalogueEntry } from '../../state/port.ts'

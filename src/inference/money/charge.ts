@@ -1,7 +1,7 @@
 // The one place where usage becomes money: what each attempt cost, and what a request cost with all of its attempts (docs/decisions/0014).
-import type { Limits } from '../../domain/amount.ts'
-import type { BudgetCharge } from '../../domain/budget-events.ts'
-import type { AttemptSummary, RequestSettled } from '../../domain/request.ts'
+import type { Limits } from '../../domain/budgets/amount.ts'
+import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
+import type { AttemptSummary, RequestSettled } from '../../domain/events/request.ts'
 import { sumNanoUsd } from '../../lib/money.ts'
 import type { Answer, Usage } from '../../providers/port.ts'
 import { writtenAt } from '../../providers/shared/cache-writes.ts'

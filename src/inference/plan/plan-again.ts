@@ -1,6 +1,6 @@
 // A request of the past planned again: as it was, or under another policy or configuration. Pure: the recorded inputs, the state and the frame of then give the
 // same plan.
-import type { PolicyRow } from '../../domain/policy.ts'
+import type { PolicyRow } from '../../domain/steering/policy.ts'
 import type { Frame } from '../../state/health/frame.ts'
 import type { Steering } from '../../state/indexes/steering.ts'
 import type { CatalogueEntry, LiveState } from '../../state/port.ts'

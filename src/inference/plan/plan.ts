@@ -1,5 +1,5 @@
 // Station 4: who is asked, in what order, and why the others are not. A pure function: the same inputs, the same plan.
-import type { Strategy } from '../../domain/policy.ts'
+import type { Strategy } from '../../domain/steering/policy.ts'
 import type { Frame } from '../../state/health/frame.ts'
 import type { Disabled, OverridesInForce } from '../../state/indexes/steering.ts'
 import type { CatalogueEntry } from '../../state/port.ts'

@@ -1,5 +1,5 @@
 // Which policy a request falls under: every level that speaks, folded into one that the plan reads.
-import { type PolicyRow, policyKey, STRATEGIES, type Strategy } from '../../domain/policy.ts'
+import { type PolicyRow, policyKey, STRATEGIES, type Strategy } from '../../domain/steering/policy.ts'
 import { capNanoUsdOf } from '../../lib/money.ts'
 import { type BreakerSettings, breakerSettings } from '../../state/health/breaker.ts'
 import { DEFAULT_WEIGHTS, type LatencyMetric, type ScoreWeights } from '../../state/health/scores.ts'

@@ -1,5 +1,5 @@
 // The inputs of a plan from what its records say: with the state and the frame of then, the same plan is made again.
-import type { Candidate, Decision } from '../../domain/request.ts'
+import type { Candidate, Decision } from '../../domain/events/request.ts'
 import type { Static } from '../../lib/schema/schema.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { type HeaderIntent, PLAIN } from '../intent/headers.ts'

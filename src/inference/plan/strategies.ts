@@ -1,5 +1,5 @@
 // Station 4, third step: the order in which those that may be called are called. Every random choice comes from the seed.
-import type { Strategy } from '../../domain/policy.ts'
+import type { Strategy } from '../../domain/steering/policy.ts'
 import type { Frame, Signals } from '../../state/health/frame.ts'
 import { type LatencyMetric, ranks, type ScoreWeights } from '../../state/health/scores.ts'
 import type { CatalogueEntry } from '../../state/port.ts'

@@ -1,6 +1,6 @@
 // The record of an admission, `RequestAdmitted`, as JSON text. Most are like others of the same candidates: for those the text is there, but for numbers.
-import type { BudgetPart } from '../../domain/budget-events.ts'
-import type { Decision } from '../../domain/request.ts'
+import type { BudgetPart } from '../../domain/budgets/budget-events.ts'
+import type { Decision } from '../../domain/events/request.ts'
 import { areSame } from '../../lib/collections/shallow-equal.ts'
 import type { TextPiece, TextPieces } from '../../lib/text/text-pieces.ts'
 import { type FilledText, type GapValue, gap, TextTemplate } from '../../lib/text/text-template.ts'

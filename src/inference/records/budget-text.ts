@@ -1,6 +1,6 @@
 // What the records of a request say about accounts of budgets: an account and its holder stay the same for long, so that only amounts are written anew. A
 // part of records that are written over: 4.5 to 6.5 us of a request in a loop instead of 7.4 to 11 (docs/decisions/0052-records-written-over.md).
-import type { BudgetCharge, BudgetPart } from '../../domain/budget-events.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { TextPiece } from '../../lib/text/text-pieces.ts'
 import { GrowingTemplate, gap } from '../../lib/text/text-template.ts'
 

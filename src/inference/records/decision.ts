@@ -1,6 +1,6 @@
 // What the records of a request say about its plan: enough to show why, and to make the same plan again.
 
-import type { Candidate, Decision } from '../../domain/request.ts'
+import type { Candidate, Decision } from '../../domain/events/request.ts'
 import type { Static } from '../../lib/schema/schema.ts'
 import type { Plan } from '../plan/plan.ts'
 import { isAscending } from '../plan/strategies.ts'

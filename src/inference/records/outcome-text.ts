@@ -1,7 +1,7 @@
 // The record of an outcome, `RequestSettled`, as JSON text. Most requests end as others of the same model did: for those the text is there, but for numbers.
 // As a part of records that are written over: ids, facts and both records of a request take 4.5 to 6.5 us in a loop instead of 7.4 to 11 (docs/decisions/0052).
-import type { BudgetCharge } from '../../domain/budget-events.ts'
-import type { AttemptSummary, RequestFacts, RequestSettled } from '../../domain/request.ts'
+import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
+import type { AttemptSummary, RequestFacts, RequestSettled } from '../../domain/events/request.ts'
 import type { Static } from '../../lib/schema/schema.ts'
 import type { TextPiece, TextPieces } from '../../lib/text/text-pieces.ts'
 import { type FilledText, type GapValue, gap, TextTemplate } from '../../lib/text/text-template.ts'

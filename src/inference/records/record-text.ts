@@ -1,6 +1,6 @@
 // What records say again and again, as JSON text that is made once: both records of a request took 7 to 11 us in a loop and take
 // 4.5 to 6.5 (docs/decisions/0052-records-written-over.md).
-import type { RequestFacts } from '../../domain/request.ts'
+import type { RequestFacts } from '../../domain/events/request.ts'
 import type { Static } from '../../lib/schema/schema.ts'
 import type { TextPiece } from '../../lib/text/text-pieces.ts'
 import { type GapValue, GrowingTemplate, gap } from '../../lib/text/text-template.ts'

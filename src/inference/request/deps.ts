@@ -1,5 +1,5 @@
 // What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
-import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/request.ts'
+import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/events/request.ts'
 import type { Dial } from '../../lib/http-client/dial.ts'
 import type { Spool } from '../../log/spool/port.ts'
 import type { ProviderKind } from '../../providers/port.ts'

@@ -1,5 +1,5 @@
 // How a request ended.
-import type { Outcome } from '../../domain/request.ts'
+import type { Outcome } from '../../domain/events/request.ts'
 import type { GatewayError } from '../../wire/errors.ts'
 
 export interface Ending {

@@ -1,6 +1,6 @@
 // One request on its way through the stations: what is known of it so far. Made by `http/`, filled station by station, settled once.
 
-import { type AttemptSummary, shownAttempt } from '../../domain/request.ts'
+import { type AttemptSummary, shownAttempt } from '../../domain/events/request.ts'
 import type { Listed } from '../../lib/collections/index-set.ts'
 import { Cancellation, type CancelSignal } from '../../lib/event-loop/cancellation.ts'
 import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'

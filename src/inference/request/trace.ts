@@ -1,7 +1,7 @@
 // Traces of requests: one SERVER span, and a CLIENT span for each call to a provider, named by the GenAI semantic conventions of OpenTelemetry. Never a
 // prompt, an answer or a key. While traces are off there is none of this: an exchange's `trace` is null.
 
-import type { AttemptSummary } from '../../domain/request.ts'
+import type { AttemptSummary } from '../../domain/events/request.ts'
 import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'
 import type { DialRequest } from '../../lib/http-client/dial.ts'

@@ -7,8 +7,8 @@ import {
   Metric,
   Score,
   SentTags,
-} from '../../domain/feedback.ts'
-import { closed, Nullable } from '../../domain/fields.ts'
+} from '../../domain/events/feedback.ts'
+import { closed, Nullable } from '../../domain/kernel/fields.ts'
 import { newId } from '../../lib/crypto/ids.ts'
 import { flawOf } from '../../lib/schema/first-error.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'

@@ -1,8 +1,8 @@
 // Which budgets a request falls under: of its tenant, its key and its endpoint scope whoever answers, of a candidate's provider and model besides.
-import { opensAt } from '../../domain/account-closing.ts'
-import type { BudgetRow } from '../../domain/budget.ts'
-import { LIMITS_HEIGHT_SINCE } from '../../domain/budget-events.ts'
-import { windowAt } from '../../domain/budget-window.ts'
+import { opensAt } from '../../domain/budgets/account-closing.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
+import { LIMITS_HEIGHT_SINCE } from '../../domain/budgets/budget-events.ts'
+import { windowAt } from '../../domain/budgets/budget-window.ts'
 import { CHAIN_ROW } from '../../domain/chain.ts'
 import type { LiveState } from '../port.ts'
 import type { OpenAccount } from './open-account.ts'

@@ -1,6 +1,6 @@
 // What an attempt may cost and what it did, as budgets are told of it.
-import type { LeaseRefusal } from '../../domain/account.ts'
-import type { Limits } from '../../domain/amount.ts'
+import type { LeaseRefusal } from '../../domain/budgets/account.ts'
+import type { Limits } from '../../domain/budgets/amount.ts'
 import type { Taken } from './lease-requests.ts'
 import type { OpenAccount } from './open-account.ts'
 

@@ -1,7 +1,7 @@
 // What one append to `gateway.budgets.v1` says: accounts that are new or have other limits, what was spent and given back, requests for more. In that order.
-import { roomOf } from '../../domain/account.ts'
-import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../../domain/amount.ts'
-import { type BudgetEvent, type LeaseAsk, type LeaseTally, MOST_ACCOUNTS } from '../../domain/budget-events.ts'
+import { roomOf } from '../../domain/budgets/account.ts'
+import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
+import { type BudgetEvent, type LeaseAsk, type LeaseTally, MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
 import type { NewRecord } from '../../log/port.ts'
 import { AskGroup } from './lease-requests.ts'
 import type { BudgetLedger } from './ledger.ts'

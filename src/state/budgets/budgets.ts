@@ -1,8 +1,8 @@
 // Budgets as requests and reads meet them: which ones a request falls under, and how each of them stands.
-import { accountId, carriedInto, committed, overrunOf, spentOf } from '../../domain/account.ts'
-import { closedUpTo, opensAt } from '../../domain/account-closing.ts'
-import { type Amount, minus, NO_AMOUNT, plus } from '../../domain/amount.ts'
-import type { BudgetRow } from '../../domain/budget.ts'
+import { accountId, carriedInto, committed, overrunOf, spentOf } from '../../domain/budgets/account.ts'
+import { closedUpTo, opensAt } from '../../domain/budgets/account-closing.ts'
+import { type Amount, minus, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { LiveState } from '../port.ts'
 import { type BudgetLine, type BudgetLines, openBudgetLines } from './applicable.ts'
 import { startBudgetChores } from './chores.ts'

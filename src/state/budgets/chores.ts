@@ -1,7 +1,7 @@
 // What budgets need beside requests, once a second: telling what was spent, giving back what nobody uses, the next window, alerts, statements.
-import { spentOf } from '../../domain/account.ts'
-import { reached } from '../../domain/budget-alerts.ts'
-import type { BudgetEvent } from '../../domain/budget-events.ts'
+import { spentOf } from '../../domain/budgets/account.ts'
+import { reached } from '../../domain/budgets/budget-alerts.ts'
+import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
 import type { BudgetLines } from './applicable.ts'

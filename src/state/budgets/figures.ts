@@ -1,5 +1,5 @@
 // How budgets stand all together, for `/metrics`: those that are nearest to their limits by name, the rest as counts.
-import type { BudgetRow } from '../../domain/budget.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { BudgetLines } from './applicable.ts'
 import type { BudgetStanding } from './budgets.ts'
 import type { BudgetLeases } from './leases.ts'

@@ -1,5 +1,5 @@
 // Which instances hold something of budgets, by the accounts that this process reads.
-import { type Amount, minus, NO_AMOUNT, plus } from '../../domain/amount.ts'
+import { type Amount, minus, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
 import type { BudgetLedger } from './ledger.ts'
 
 /** One instance, over all accounts. */

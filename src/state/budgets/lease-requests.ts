@@ -1,7 +1,7 @@
 // Who waits for a lease, and in which order: requests of one set of accounts ask together.
 
-import type { LeaseRefusal } from '../../domain/account.ts'
-import type { Amount } from '../../domain/amount.ts'
+import type { LeaseRefusal } from '../../domain/budgets/account.ts'
+import type { Amount } from '../../domain/budgets/amount.ts'
 import type { OpenAccount } from './open-account.ts'
 
 /** What came of a wait. `unreachable`: the log did not answer in time. */

@@ -1,6 +1,6 @@
 // Requests whose lease is used up: they ask the log together, in their order, and wait for a bounded time.
-import { type Account, type LeaseRefusal, type LeaseVerdict, roomOf } from '../../domain/account.ts'
-import { type Amount, fits, minus, NO_AMOUNT } from '../../domain/amount.ts'
+import { type Account, type LeaseRefusal, type LeaseVerdict, roomOf } from '../../domain/budgets/account.ts'
+import { type Amount, fits, minus, NO_AMOUNT } from '../../domain/budgets/amount.ts'
 import { AskGroup, groupKey, TAKEN, type Taken, type Waiter } from './lease-requests.ts'
 import type { BudgetLedger } from './ledger.ts'
 import { type OpenAccount, othersHold } from './open-account.ts'

@@ -1,8 +1,8 @@
 // The leases of this process: reserved from in memory, granted by the log, told to it, given back when others need them. Only this writes what a holder says.
-import { type Account, accountId } from '../../domain/account.ts'
-import { type Amount, isNothing } from '../../domain/amount.ts'
-import type { BudgetEvent } from '../../domain/budget-events.ts'
-import type { Holder } from '../../domain/holder.ts'
+import { type Account, accountId } from '../../domain/budgets/account.ts'
+import { type Amount, isNothing } from '../../domain/budgets/amount.ts'
+import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
+import type { Holder } from '../../domain/budgets/holder.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { EventLog } from '../../log/port.ts'
 import type { BudgetLine } from './applicable.ts'

@@ -1,11 +1,11 @@
 // An account that this process spends from: its budget's line, its window, and the lease.
-import { type Account, type Accounts, committed } from '../../domain/account.ts'
-import { type Closing, closedFor, closedUpTo, limitsHeightOf } from '../../domain/account-closing.ts'
-import { type Amount, fits, isNothing, minus, NO_AMOUNT } from '../../domain/amount.ts'
-import type { BudgetRow } from '../../domain/budget.ts'
-import type { AccountOpened } from '../../domain/budget-events.ts'
-import { committedBy } from '../../domain/holder.ts'
-import { Lease } from '../../domain/lease.ts'
+import { type Account, type Accounts, committed } from '../../domain/budgets/account.ts'
+import { type Closing, closedFor, closedUpTo, limitsHeightOf } from '../../domain/budgets/account-closing.ts'
+import { type Amount, fits, isNothing, minus, NO_AMOUNT } from '../../domain/budgets/amount.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
+import type { AccountOpened } from '../../domain/budgets/budget-events.ts'
+import { committedBy } from '../../domain/budgets/holder.ts'
+import { Lease } from '../../domain/budgets/lease.ts'
 import type { BudgetLine } from './applicable.ts'
 
 /** How long a lease is usable after its last record: in log time, and never longer by this process's own clock. */

@@ -1,8 +1,8 @@
 // One account of a request, over all of its attempts: what is held of its lease, what attempts have cost, what the one under way may cost.
 // Plain numbers, and one object for each request and account: amounts as objects were a tenth of what a request costs (docs/profile.md).
-import { rest, sum } from '../../domain/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../../domain/budget-events.ts'
-import type { Lease, LeaseCharge, LeaseSums } from '../../domain/lease.ts'
+import { rest, sum } from '../../domain/budgets/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
+import type { Lease, LeaseCharge, LeaseSums } from '../../domain/budgets/lease.ts'
 import type { Bound, Cost } from './attempt-bounds.ts'
 import type { Draw } from './lease-requests.ts'
 import type { OpenAccount } from './open-account.ts'

@@ -1,6 +1,6 @@
 // Which accounts the records of a request name: of all of its attempts, so that they stay below what a record may hold.
-import { MOST_ACCOUNTS } from '../../domain/budget-events.ts'
-import type { Lease } from '../../domain/lease.ts'
+import { MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
+import type { Lease } from '../../domain/budgets/lease.ts'
 import type { Leases } from './attempt-bounds.ts'
 import type { OpenAccount } from './open-account.ts'
 

@@ -1,7 +1,7 @@
 // What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
 // A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
-import type { Limits } from '../../domain/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../../domain/budget-events.ts'
+import type { Limits } from '../../domain/budgets/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { BudgetLine, TenantLines } from './applicable.ts'
 import { type Bound, type BudgetRefusal, type Cost, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './lease-requests.ts'

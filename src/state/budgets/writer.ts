@@ -1,6 +1,6 @@
 // Writes what concerns budgets beside the leases: alerts, statements, retirements, what dead processes spent. All of it is harmless twice.
-import { statedIn } from '../../domain/account-book.ts'
-import type { BudgetEvent } from '../../domain/budget-events.ts'
+import { statedIn } from '../../domain/budgets/account-book.ts'
+import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
 import { writeEnvelope } from '../../log/envelope.ts'
 import type { EventLog, NewRecord } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'

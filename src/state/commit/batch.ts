@@ -1,8 +1,8 @@
 // One round of the commit queue: decides the commands that wait, one on top of the other, on an overlay of the state that is thrown away.
 import { CAUSE_KEPT_MS } from '../../domain/cause.ts'
 import { ControlState, eventIsActive, eventIsValid, type Folded, foldDecision } from '../../domain/control.ts'
-import { type Decision, type EventRecord, writeDecision } from '../../domain/decision.ts'
-import { Rejection } from '../../domain/rejection.ts'
+import { type Decision, type EventRecord, writeDecision } from '../../domain/kernel/decision.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import { unchangedWrite } from '../../domain/unchanged.ts'
 import { CommitFailure, type CommitRequest, type CommitResult } from '../port.ts'
 

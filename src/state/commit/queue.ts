@@ -1,6 +1,6 @@
 // The commit queue: the only way anything is changed. Commands that wait are chained into one append; of several instances that append
 // at once the first in the log wins, and the others decide again.
-import { Rejection } from '../../domain/rejection.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'

@@ -1,6 +1,6 @@
 // The keys that belong to an installation for ever: what its chain is signed with, and what its digests are keyed with. They were derived from the master
 // key that began the chain; since then they stand in `gateway.keys.v1`, wrapped like data keys, and stay the same when the master key is another one.
-import { decisionMacKey, GENESIS, judge } from '../../domain/decision.ts'
+import { decisionMacKey, GENESIS, judge } from '../../domain/kernel/decision.ts'
 import { deriveKey } from '../../lib/crypto/digest.ts'
 import type { EventLog } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'

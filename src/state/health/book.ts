@@ -1,5 +1,5 @@
 // The health of every candidate as this process sees it: calls are begun and ended here, and frames are taken of it. No clock, no I/O: both are handed in.
-import type { HealthEvent } from '../../domain/health.ts'
+import type { HealthEvent } from '../../domain/events/health.ts'
 import type { Catalogue, CatalogueEntry } from '../port.ts'
 import { BREAKER_DEFAULTS, type BreakerMove, type BreakerSettings } from './breaker.ts'
 import { type CallWatch, HealthCall } from './call.ts'

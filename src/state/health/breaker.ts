@@ -1,5 +1,5 @@
 // The circuit breaker of one candidate (a model of one provider): a state machine without a clock. Every `nowMs` is monotonic and handed in.
-import type { PolicyRow } from '../../domain/policy.ts'
+import type { PolicyRow } from '../../domain/steering/policy.ts'
 import { RollingPair } from '../../lib/collections/rolling-pair.ts'
 
 export interface BreakerSettings {

@@ -1,5 +1,5 @@
 // What one process has seen of one candidate (a model of one provider), and of its provider. Changed in place: calls begin and end here by the thousand.
-import { KEPT_PROBES } from '../../domain/health.ts'
+import { KEPT_PROBES } from '../../domain/events/health.ts'
 import type { CatalogueEntry } from '../port.ts'
 import { Breaker } from './breaker.ts'
 import { type Signals, UNSEEN } from './frame.ts'

@@ -1,5 +1,5 @@
 // What is written down of breakers and probes.
-import type { HealthEvent } from '../../domain/health.ts'
+import type { HealthEvent } from '../../domain/events/health.ts'
 import type { BreakerMove } from './breaker.ts'
 import type { CandidateHealth, Probe } from './candidate.ts'
 

@@ -1,5 +1,5 @@
 // Frames from what is known of the candidates, and the events from which the same frames can be made again.
-import { FRAME_ROWS, type FrameRow, type FrameTaken, type HealthEvent } from '../../domain/health.ts'
+import { FRAME_ROWS, type FrameRow, type FrameTaken, type HealthEvent } from '../../domain/events/health.ts'
 import { type Frame, type Signals, UNSEEN } from './frame.ts'
 
 const CODES = { closed: 0, open: 1, half_open: 2 } as const

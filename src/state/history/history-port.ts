@@ -1,6 +1,6 @@
 // What can be asked of the past, and what is answered. The history thread answers; the serving thread never folds for a question.
-import type { Actor, EventRecord } from '../../domain/decision.ts'
-import type { RowChange } from '../../domain/tables.ts'
+import type { Actor, EventRecord } from '../../domain/kernel/decision.ts'
+import type { RowChange } from '../../domain/kernel/tables.ts'
 
 /** A point of the chain: a decision that counted, or a time (Unix milliseconds) at which the last one before it holds. */
 export type Moment = { readonly id: string } | { readonly atMs: number }

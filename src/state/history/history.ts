@@ -1,9 +1,9 @@
 // Answers questions about the past. Runs in the history thread, which reads the log by itself.
 import { CONTROL_EVENTS, ControlState, eventIsValid, foldDecision } from '../../domain/control.ts'
-import { type Decision, GENESIS, judge } from '../../domain/decision.ts'
+import { type Decision, GENESIS, judge } from '../../domain/kernel/decision.ts'
+import type { RowChange } from '../../domain/kernel/tables.ts'
+import { renewed } from '../../domain/kernel/upcasters.ts'
 import { revertedBy } from '../../domain/reversal.ts'
-import type { RowChange } from '../../domain/tables.ts'
-import { renewed } from '../../domain/upcasters.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'

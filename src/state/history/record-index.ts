@@ -1,6 +1,6 @@
 // What the counting rule said of every record of the control topic, in 13 bytes each: its verdict, the first bits of its id, when it was. Made by
 // one pass over the log without folding it; then an id, a time or a page is found without reading what lies between.
-import { GENESIS, judge, type Verdict } from '../../domain/decision.ts'
+import { GENESIS, judge, type Verdict } from '../../domain/kernel/decision.ts'
 import type { LogRecord } from '../../log/port.ts'
 import { readTurn } from '../write-turns.ts'
 

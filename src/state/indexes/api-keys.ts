@@ -1,5 +1,5 @@
 // Key digest -> active key: reads the table of keys, which is packed, and keeps what was looked up lately.
-import type { ApiKeyRow } from '../../domain/api-key.ts'
+import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import { RecentDigests } from '../../lib/collections/digest-cache.ts'
 import { isoMs } from '../../lib/time/iso-time.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../port.ts'

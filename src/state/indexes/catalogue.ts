@@ -1,7 +1,8 @@
 // The registry joined with its providers, as routing reads it. Follows the fold: an event renews the entries that it touches, no more.
-import type { ModelRow } from '../../domain/model.ts'
-import type { ProviderRow } from '../../domain/provider.ts'
-import type { RowChange } from '../../domain/tables.ts'
+
+import type { RowChange } from '../../domain/kernel/tables.ts'
+import type { ModelRow } from '../../domain/registry/model.ts'
+import type { ProviderRow } from '../../domain/registry/provider.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { isSendable } from '../../lib/text/storable-text.ts'
 import type { Catalogue, CatalogueEntry, DataKeys, LiveState } from '../port.ts'

@@ -1,5 +1,5 @@
 // What budgets allow a single request to cost (`hard_cap_usd`), by tenant. Needs no lease and no count: it is compared with what the request is projected to cost.
-import type { BudgetRow } from '../../domain/budget.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { HardCaps } from './steering.ts'
 
 /** Whether a budget caps requests now: one that has ended does not, and a shadow budget only counts. */

@@ -1,6 +1,6 @@
 // Which rate limits a request falls under: its key's, its tenant's, and those of the policies that speak for it.
-import type { ApiKeyRow } from '../../domain/api-key.ts'
-import type { RateLimits, TenantRow } from '../../domain/tenant.ts'
+import type { ApiKeyRow } from '../../domain/access/api-key.ts'
+import type { RateLimits, TenantRow } from '../../domain/access/tenant.ts'
 import type { KeyEntry, LiveState } from '../port.ts'
 
 /** The limits of one subject. Everything that names the subject shares them. */

@@ -1,8 +1,8 @@
 // Endpoint scopes and overrides as requests read them: follows the fold, and answers the same objects until something changes or expires.
-import type { BudgetRow } from '../../domain/budget.ts'
-import type { EndpointRow } from '../../domain/endpoint.ts'
-import type { OverrideRow } from '../../domain/override-row.ts'
-import type { RowChange } from '../../domain/tables.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
+import type { RowChange } from '../../domain/kernel/tables.ts'
+import type { EndpointRow } from '../../domain/steering/endpoint.ts'
+import type { OverrideRow } from '../../domain/steering/override-row.ts'
 import type { FoldedBatch, LiveState } from '../port.ts'
 import { CappedBudgets } from './hard-caps.ts'
 import type { Disabled, EndpointScope, HardCaps, OverridesInForce, Steering } from './steering.ts'

@@ -1,7 +1,8 @@
 // What leads from one state to another, when a fold is replaced by one that read the log again.
+
+import { RETIRED_TEXTS } from '../../domain/access/retired-secrets.ts'
 import type { ControlState } from '../../domain/control.ts'
-import { RETIRED_TEXTS } from '../../domain/retired-text.ts'
-import { canonicalJson, type RowChange } from '../../domain/tables.ts'
+import { canonicalJson, type RowChange } from '../../domain/kernel/tables.ts'
 
 const UNFOLLOWED: readonly string[] = ['causes', ...RETIRED_TEXTS]
 

@@ -2,7 +2,7 @@
 
 import { decideChain } from '../../domain/chain.ts'
 import { ControlState, EVENT_VERSION } from '../../domain/control.ts'
-import { GENESIS, judge, writeDecision } from '../../domain/decision.ts'
+import { GENESIS, judge, writeDecision } from '../../domain/kernel/decision.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, IndefiniteAppend, LogDamaged, LogUnavailable } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'

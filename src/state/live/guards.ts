@@ -1,6 +1,6 @@
 // What must hold of a control topic before anything is served from it: an empty fold would re-open set-up and un-revoke keys.
 import { CHAIN_ROW } from '../../domain/chain.ts'
-import { GENESIS } from '../../domain/decision.ts'
+import { GENESIS } from '../../domain/kernel/decision.ts'
 import { type ChainFold, CONTROL } from '../fold.ts'
 import type { Witness } from '../history/snapshot.ts'
 import type { ChainPosition } from '../position-witness.ts'

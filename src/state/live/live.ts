@@ -2,8 +2,8 @@
 
 import { CHAIN_ROW } from '../../domain/chain.ts'
 import type { ControlReader, ControlState, Rows, TableName } from '../../domain/control.ts'
-import { GENESIS } from '../../domain/decision.ts'
-import type { TableReader } from '../../domain/tables.ts'
+import { GENESIS } from '../../domain/kernel/decision.ts'
+import type { TableReader } from '../../domain/kernel/tables.ts'
 import { readChainWitness } from '../chain-witness.ts'
 import type { Changed } from '../condition.ts'
 import type { FoldStep, Poison } from '../fold.ts'

@@ -1,7 +1,7 @@
 // Records of the control topic on their way from the thread that reads ahead to the one that folds. As JSON text: a text goes from thread to thread
 // without a copy, and that of many decisions is made into objects faster than the bytes of each. Only the thread that folds reads it: a parcel is one
 // array, in which each record is five elements: a mark, its offset, its log time, its id (null: it comes as it stands) and its decision.
-import { formFlawOf, mayBeDeep, readText } from '../../domain/decision.ts'
+import { formFlawOf, mayBeDeep, readText } from '../../domain/kernel/decision.ts'
 import type { LogRecord } from '../../log/port.ts'
 import type { RecordRead } from '../fold.ts'
 

@@ -1,5 +1,5 @@
 // What `gateway log restore` does: appends the tail that the control topic lost, unchanged. Ids being digests of the bytes, it counts again.
-import { GENESIS } from '../../domain/decision.ts'
+import { GENESIS } from '../../domain/kernel/decision.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'

@@ -1,5 +1,5 @@
 // The JSON Schemas of whole records: the envelope with its data, and a decision of the control topic. Draft-07: what TypeBox writes of tuples is that.
-import { DECISION_LIMITS } from '../../domain/decision.ts'
+import { DECISION_LIMITS } from '../../domain/kernel/decision.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { EVENT_CONTRACTS, type EventContract } from './event-contracts.ts'
 

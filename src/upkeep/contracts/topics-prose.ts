@@ -1,5 +1,5 @@
 // The parts of `docs/topics.md` that no schema says: how to read, what may change, which decisions count.
-import { DECISION_LIMITS } from '../../domain/decision.ts'
+import { DECISION_LIMITS } from '../../domain/kernel/decision.ts'
 
 /** How a consumer reads right. */
 export const READING = `## Reading right

@@ -1,5 +1,5 @@
 // One day of outcomes as a gateway records them, written to a spool of its own: what the worker makes of it is what many days are made of.
-import type { AttemptSummary, RequestSettled } from '../../../src/domain/request.ts'
+import type { AttemptSummary, RequestSettled } from '../../../src/domain/events/request.ts'
 import { openSpool } from '../../../src/log/spool/open.ts'
 import { admitted, settled } from '../../projections/support.ts'
 import type { BenchModel, World } from './world.ts'

@@ -2,8 +2,8 @@
 
 import { decideChain } from '../../../src/domain/chain.ts'
 import { ControlState, EVENT_VERSION } from '../../../src/domain/control.ts'
-import { decisionMacKey, type EventRecord } from '../../../src/domain/decision.ts'
-import { POLICY_DEFAULTS } from '../../../src/domain/policy.ts'
+import { decisionMacKey, type EventRecord } from '../../../src/domain/kernel/decision.ts'
+import { POLICY_DEFAULTS } from '../../../src/domain/steering/policy.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { newId } from '../../../src/lib/crypto/ids.ts'
 import { TOPICS } from '../../../src/log/topics.ts'

@@ -1,7 +1,7 @@
 // The accounts of a budget as its partition says them, folded anew from its first record, past every gateway.
-import type { Account } from '../../../src/domain/account.ts'
-import { AccountBook } from '../../../src/domain/account-book.ts'
-import type { BudgetEvent } from '../../../src/domain/budget-events.ts'
+import type { Account } from '../../../src/domain/budgets/account.ts'
+import { AccountBook } from '../../../src/domain/budgets/account-book.ts'
+import type { BudgetEvent } from '../../../src/domain/budgets/budget-events.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import { TOPICS } from '../../../src/log/topics.ts'

@@ -1,5 +1,5 @@
 // What the requests topic charges to each `X-Request-ID`, read past every gateway: held against the upstream's bill it names the requests that nobody was charged for.
-import type { RequestSettled } from '../../../src/domain/request.ts'
+import type { RequestSettled } from '../../../src/domain/events/request.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import { TOPICS } from '../../../src/log/topics.ts'

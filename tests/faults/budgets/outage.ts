@@ -1,5 +1,5 @@
 // B8: the broker is stopped in the middle of a burst. What is admitted meanwhile comes out of the leases that were out. `bun tests/faults/budgets/outage.ts [--seconds 60]`
-import { minus } from '../../../src/domain/amount.ts'
+import { minus } from '../../../src/domain/budgets/amount.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { readAccounts } from './accounts.ts'
 import { COST_NANO_USD, type Rig, runRows, startLanes, tally, usdText } from './rig.ts'

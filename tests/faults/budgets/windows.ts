@@ -1,6 +1,6 @@
 // B4: a window ends with requests in flight. It waits for the end of a real hour, of whichever time zone has one next: up to half an hour.
 // `bun tests/faults/budgets/windows.ts [--instances 3] [--requests 500]`
-import { spentOf } from '../../../src/domain/account.ts'
+import { spentOf } from '../../../src/domain/budgets/account.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { readAccounts } from './accounts.ts'
 import { COST_NANO_USD, type Rig, runRows, tally, usdText } from './rig.ts'

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { EventRecord } from '../../../src/domain/decision.ts'
+import type { EventRecord } from '../../../src/domain/kernel/decision.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { writeSnapshot } from '../../../src/state/history/snapshot.ts'

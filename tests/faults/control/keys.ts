@@ -2,7 +2,7 @@
 // has every disk and every copy of the log opens nothing. `bun tests/faults/control/keys.ts [--kills 30]`: a real gateway, embedded.
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import type { OperatorRow } from '../../../src/domain/operator.ts'
+import type { OperatorRow } from '../../../src/domain/access/operator.ts'
 import { readMasterKeys } from '../../../src/lib/crypto/master-key.ts'
 import { embeddedLog } from '../../../src/log/embedded/log.ts'
 import { createContentKeys } from '../../../src/state/data-keys/content-keys.ts'

@@ -40,10 +40,10 @@ export const newerBuild = (): string => {
   const root = mkdtempSync(join(tmpdir(), 'gatelog-newer-build-'))
   for (const part of PARTS) cpSync(join(ROOT, part), join(root, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
-  const path = join(root, 'src/domain/tenant.ts')
+  const path = join(root, 'src/domain/access/tenant.ts')
   let text = readFileSync(path, 'utf8')
   for (const [from, to] of EDITS) {
-    if (text.split(from).length !== 2) throw new Error(`src/domain/tenant.ts does not hold this once: ${from}`)
+    if (text.split(from).length !== 2) throw new Error(`src/domain/access/tenant.ts does not hold this once: ${from}`)
     text = text.replace(from, () => to)
   }
   writeFileSync(path, text)

@@ -1,6 +1,7 @@
 // The writer of `paused.ts`: decides on what it sees, and then holds every append until a line comes on stdin.
-import { Rejection } from '../../../src/domain/rejection.ts'
-import { decideTenant } from '../../../src/domain/tenant.ts'
+
+import { decideTenant } from '../../../src/domain/access/tenant.ts'
+import { Rejection } from '../../../src/domain/kernel/rejection.ts'
 import { requireMatch } from '../../../src/http/admin/write.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { openRaceLog, type RaceLog } from '../../state/commit/race-writer.ts'

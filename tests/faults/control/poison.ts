@@ -1,6 +1,6 @@
 // C4: records that no reader may stumble over, put into the control topic beside the work of three instances.
 // `bun tests/faults/control/poison.ts [--rounds 10]`: on a real broker.
-import { type EventRecord, GENESIS, writeDecision } from '../../../src/domain/decision.ts'
+import { type EventRecord, GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
 import { hmacHex } from '../../../src/lib/crypto/digest.ts'
 import { RecordRefused } from '../../../src/log/port.ts'
 import { CONTROL } from '../../../src/state/fold.ts'

@@ -1,10 +1,10 @@
 // C1: instances that decide against each other at once. Of those that want the same thing one gets it, every time, and all end in one state.
 // `bun tests/faults/control/races.ts [--races 1000] [--instances 5]`: over two and over five instances, or over so many, on a real broker.
-import { type ApiKeyCommand, decideApiKey } from '../../../src/domain/api-key.ts'
+import { type ApiKeyCommand, decideApiKey } from '../../../src/domain/access/api-key.ts'
+import { decideTenant, type TenantCommand } from '../../../src/domain/access/tenant.ts'
 import type { ControlReader } from '../../../src/domain/control.ts'
-import type { EventRecord } from '../../../src/domain/decision.ts'
-import { Rejection } from '../../../src/domain/rejection.ts'
-import { decideTenant, type TenantCommand } from '../../../src/domain/tenant.ts'
+import type { EventRecord } from '../../../src/domain/kernel/decision.ts'
+import { Rejection } from '../../../src/domain/kernel/rejection.ts'
 import { requireMatch } from '../../../src/http/admin/write.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { actor, type Instance, nowMs } from '../../state/support.ts'

@@ -1,6 +1,6 @@
 // The producers' books against what stands in Postgres and in gateway.usage.v1.
 import type { Sql } from '../../../projections/database.ts'
-import { UsageClosed } from '../../../src/domain/usage-closed.ts'
+import { UsageClosed } from '../../../src/domain/events/usage-closed.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { TypeCompiler } from '../../../src/lib/schema/schema.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'

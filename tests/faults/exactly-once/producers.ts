@@ -1,5 +1,5 @@
 // Outcomes as instances write them, and the producers' own books of them.
-import type { RequestSettled } from '../../../src/domain/request.ts'
+import type { RequestSettled } from '../../../src/domain/events/request.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/append-limits.ts'
 import { writeEnvelope } from '../../../src/log/envelope.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, type NewRecord } from '../../../src/log/port.ts'

@@ -1,5 +1,5 @@
 // What an explanation says, held against what was decided: the records as they lie in the request log, and the debug block that the client got.
-import type { RequestAdmitted, RequestSettled } from '../../../src/domain/request.ts'
+import type { RequestAdmitted, RequestSettled } from '../../../src/domain/events/request.ts'
 import type { Sent } from './requests.ts'
 
 type Body = Record<string, unknown>

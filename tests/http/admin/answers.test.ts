@@ -1,7 +1,7 @@
 // Answers of the main resources are as their routes say, with no member that the document does not tell of.
 import { expect, test } from 'bun:test'
-import { GENESIS, writeDecision } from '../../../src/domain/decision.ts'
-import { closed } from '../../../src/domain/fields.ts'
+import { GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
+import { closed } from '../../../src/domain/kernel/fields.ts'
 import { adminTable } from '../../../src/http/admin/admin.ts'
 import { EXAMPLES } from '../../../src/http/docs/examples.ts'
 import { type TSchema, Value } from '../../../src/lib/schema/schema.ts'

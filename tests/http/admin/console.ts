@@ -1,5 +1,5 @@
 // The door of the console for tests: hashes that cost nothing and are counted, a clock that stands still, events that are kept.
-import type { LoginEvent } from '../../../src/domain/login.ts'
+import type { LoginEvent } from '../../../src/domain/access/login.ts'
 import { clientsBehind } from '../../../src/http/clients.ts'
 import type { ConsoleDeps } from '../../../src/http/console-auth.ts'
 import { newId } from '../../../src/lib/crypto/ids.ts'

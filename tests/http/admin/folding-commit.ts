@@ -1,7 +1,7 @@
 // A commit that folds at once: decisions without a log, for tests of what stands on top of it. Its results are those of the real one.
 import { ControlState, eventIsValid, foldDecision } from '../../../src/domain/control.ts'
-import { DECISION_LIMITS, type EventRecord } from '../../../src/domain/decision.ts'
-import { Rejection } from '../../../src/domain/rejection.ts'
+import { DECISION_LIMITS, type EventRecord } from '../../../src/domain/kernel/decision.ts'
+import { Rejection } from '../../../src/domain/kernel/rejection.ts'
 import { unchangedWrite } from '../../../src/domain/unchanged.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import type { Commit, CommitRequest, FoldedBatch, LiveState } from '../../../src/state/port.ts'

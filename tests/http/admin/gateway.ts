@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import { CHAIN_ROW } from '../../../src/domain/chain.ts'
 import { type ControlState, EVENT_VERSION } from '../../../src/domain/control.ts'
-import type { EventRecord } from '../../../src/domain/decision.ts'
+import type { EventRecord } from '../../../src/domain/kernel/decision.ts'
 import { type AdminDeps, adminRoutes } from '../../../src/http/admin/admin.ts'
 import { providerHealth } from '../../../src/http/admin/health-view.ts'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'

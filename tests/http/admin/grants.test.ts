@@ -1,6 +1,6 @@
 // Nobody hands on what they lack: scopes, other tenants, their policies, and time for a key that can do more.
 import { describe, expect, test } from 'bun:test'
-import { SCOPES } from '../../../src/domain/api-key.ts'
+import { SCOPES } from '../../../src/domain/access/api-key.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { keyIssued } from '../../domain/world.ts'
 import { withHeaders } from './credentials.ts'

@@ -1,6 +1,6 @@
 // `/admin/v1/log`: every record with its verdict, one record with what it changed, and taking a decision back.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { GENESIS, writeDecision } from '../../../src/domain/decision.ts'
+import { GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { writeTurn } from '../../../src/state/write-turns.ts'
 import { keyIssued, modelCreated, providerCreated, tenantCreated } from '../../domain/world.ts'

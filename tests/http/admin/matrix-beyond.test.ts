@@ -1,6 +1,6 @@
 // The doors besides the routes that are served: what is planned, other methods, unknown paths, and the console's own. A stranger learns nothing of any.
 import { afterAll, describe, expect, test } from 'bun:test'
-import { SCOPES } from '../../../src/domain/api-key.ts'
+import { SCOPES } from '../../../src/domain/access/api-key.ts'
 import { PLANNED } from '../../../src/http/admin/planned.ts'
 import { nameOf } from './access.ts'
 import { nobodies, withHeaders } from './credentials.ts'

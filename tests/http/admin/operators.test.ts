@@ -1,7 +1,7 @@
 // Operators as the admin surface manages them, and what is left of one who was erased.
 import { describe, expect, test } from 'bun:test'
 import { CONTROL_EVENTS } from '../../../src/domain/control.ts'
-import { masked } from '../../../src/domain/mask.ts'
+import { masked } from '../../../src/domain/kernel/mask.ts'
 import { eventually } from '../../services/eventually.ts'
 import { type CallOptions, type Gateway, startGateway } from './gateway.ts'
 

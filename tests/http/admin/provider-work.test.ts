@@ -1,7 +1,7 @@
 // The routes that have a provider called: what is refused before it is called, what is recorded, what a repeat answers, and what is shown.
 import { describe, expect, test } from 'bun:test'
-import { CAPABILITIES } from '../../../src/domain/model.ts'
-import { MOST_RESULTS } from '../../../src/domain/provider-test.ts'
+import { CAPABILITIES } from '../../../src/domain/registry/model.ts'
+import { MOST_RESULTS } from '../../../src/domain/registry/provider-test.ts'
 import type { CatalogueEntry } from '../../../src/state/port.ts'
 import type { ModelDetection } from '../../../src/upkeep/detect.ts'
 import type { AskedTest, Checked } from '../../../src/upkeep/provider-checks.ts'

@@ -1,6 +1,6 @@
 // `/admin/v1/requests`, `/errors` and the usage that they add up to, on a real Postgres.
 import { describe, expect, test } from 'bun:test'
-import { POLICY_DEFAULTS } from '../../../src/domain/policy.ts'
+import { POLICY_DEFAULTS } from '../../../src/domain/steering/policy.ts'
 import { ErrorsAnswer, RequestDetailAnswer, RequestRow } from '../../../src/http/admin/read-answers.ts'
 import { newRequestId } from '../../../src/lib/crypto/request-ids.ts'
 import { providerCreated } from '../../domain/world.ts'

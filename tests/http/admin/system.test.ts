@@ -1,7 +1,7 @@
 // `/system`: it answers whatever is away, tells what it is, and shows no secret.
 import { expect, test } from 'bun:test'
 import { loadConfig, redacted } from '../../../src/config.ts'
-import { closed } from '../../../src/domain/fields.ts'
+import { closed } from '../../../src/domain/kernel/fields.ts'
 import { providerHealth } from '../../../src/http/admin/health-view.ts'
 import { type SystemRouteDeps, systemRoutes } from '../../../src/http/admin/system.ts'
 import { Value } from '../../../src/lib/schema/schema.ts'

@@ -1,7 +1,7 @@
 // `/usage/summary`, `/usage/series`, `/overview`: what the read model is asked for, and how its figures are shown.
 import { describe, expect, test } from 'bun:test'
 import type { UsageFilter } from '../../../projections/usage/query.ts'
-import { closed } from '../../../src/domain/fields.ts'
+import { closed } from '../../../src/domain/kernel/fields.ts'
 import { providerHealth } from '../../../src/http/admin/health-view.ts'
 import { overviewRoutes } from '../../../src/http/admin/overview.ts'
 import { usageRoutes } from '../../../src/http/admin/usage.ts'

@@ -1,6 +1,6 @@
 // Requests over providers that fail: what the book of health makes of it, and what the client sees.
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { PolicyRow } from '../../../src/domain/policy.ts'
+import type { PolicyRow } from '../../../src/domain/steering/policy.ts'
 import { eventually } from '../../services/eventually.ts'
 import { type Behaviour, startUpstream } from '../../services/upstream.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from '../gateway.ts'

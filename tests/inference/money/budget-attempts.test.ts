@@ -1,6 +1,6 @@
 // Hard budgets between the attempts of a request, and when its outcome cannot be recorded: who is called, who is passed over, and what is told when.
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { BudgetRow } from '../../../src/domain/budget.ts'
+import type { BudgetRow } from '../../../src/domain/budgets/budget.ts'
 import { SpoolClosed } from '../../../src/log/spool/port.ts'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import { appended } from '../../log/appended.ts'

@@ -1,6 +1,6 @@
 // What a hard budget is charged for an attempt whose usage nobody said: never less than what may have been billed. Reports, and budgets that only count, keep the estimate.
 import { afterEach, describe, expect, test } from 'bun:test'
-import type { BudgetRow } from '../../../src/domain/budget.ts'
+import type { BudgetRow } from '../../../src/domain/budgets/budget.ts'
 import { estimateTokens } from '../../../src/inference/money/estimate.ts'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import type { CatalogueEntry } from '../../../src/state/port.ts'

@@ -1,7 +1,7 @@
 // Plans of all kinds, for properties.
 import { expect } from 'bun:test'
 import fc from 'fast-check'
-import { type PolicyRow, STRATEGIES } from '../../../src/domain/policy.ts'
+import { type PolicyRow, STRATEGIES } from '../../../src/domain/steering/policy.ts'
 import { makePlan, type Plan, type PlanInput } from '../../../src/inference/plan/plan.ts'
 import { effectivePolicy, withScope } from '../../../src/inference/plan/policies.ts'
 import type { CatalogueEntry } from '../../../src/state/port.ts'

@@ -1,6 +1,6 @@
 // What an operator switches off while a request is under way is not called any more.
 import { afterAll, afterEach, beforeEach, expect, test } from 'bun:test'
-import type { PolicyRow } from '../../../src/domain/policy.ts'
+import type { PolicyRow } from '../../../src/domain/steering/policy.ts'
 import type { OverridesInForce } from '../../../src/state/indexes/steering.ts'
 import { startUpstream } from '../../services/upstream.ts'
 import { entry, policyRow, type TestGateway, testGateway } from '../gateway.ts'

@@ -1,6 +1,6 @@
 // Inputs of plans, for tests: what is not said is what most of them want.
 
-import type { PolicyRow } from '../../../src/domain/policy.ts'
+import type { PolicyRow } from '../../../src/domain/steering/policy.ts'
 import { type Intent, readIntent } from '../../../src/inference/intent/intent.ts'
 import type { PlanInput } from '../../../src/inference/plan/plan.ts'
 import { BUILT_IN, effectivePolicy } from '../../../src/inference/plan/policies.ts'

@@ -1,7 +1,7 @@
 // What each strategy goes by, and what stands above all of them.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type PolicyRow, STRATEGIES } from '../../../src/domain/policy.ts'
+import { type PolicyRow, STRATEGIES } from '../../../src/domain/steering/policy.ts'
 import { makePlan, type PlanInput } from '../../../src/inference/plan/plan.ts'
 import { recordedInput } from '../../../src/inference/plan/replay.ts'
 import { candidateList, decisionOf } from '../../../src/inference/records/decision.ts'

@@ -1,7 +1,7 @@
 // Admissions that are written over others of the same candidates say what the runtime would have written of the same plan.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { BudgetPart } from '../../../src/domain/budget-events.ts'
+import type { BudgetPart } from '../../../src/domain/budgets/budget-events.ts'
 import type { Plan } from '../../../src/inference/plan/plan.ts'
 import { admittedJson } from '../../../src/inference/records/admission-text.ts'
 import { candidateList, decisionOf } from '../../../src/inference/records/decision.ts'

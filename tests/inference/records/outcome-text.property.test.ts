@@ -1,8 +1,8 @@
 // Records that are written over others of their kind say what the runtime would have written of the same request.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { BudgetCharge } from '../../../src/domain/budget-events.ts'
-import { RequestSettled } from '../../../src/domain/request.ts'
+import type { BudgetCharge } from '../../../src/domain/budgets/budget-events.ts'
+import { RequestSettled } from '../../../src/domain/events/request.ts'
 import type { Measured } from '../../../src/inference/money/charge.ts'
 import { type SettledExchange, settledJson } from '../../../src/inference/records/outcome-text.ts'
 import { rawUsageJson } from '../../../src/inference/records/raw-usage.ts'

@@ -2,7 +2,7 @@
 import { heapStats } from 'bun:jsc'
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { RequestFacts } from '../../../src/domain/request.ts'
+import { RequestFacts } from '../../../src/domain/events/request.ts'
 import { entryTexts, type FactsText, requestFactsText } from '../../../src/inference/records/record-text.ts'
 import { TypeCompiler } from '../../../src/lib/schema/schema.ts'
 import { wholeText } from '../../../src/lib/text/text-pieces.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { FeedbackGiven } from '../../../src/domain/feedback.ts'
+import type { FeedbackGiven } from '../../../src/domain/events/feedback.ts'
 import type { FoundRequest, RequestLookup } from '../../../src/inference/surface/request-search.ts'
 import { ServedRequests } from '../../../src/state/indexes/recent-requests.ts'
 import { startUpstream } from '../../services/upstream.ts'

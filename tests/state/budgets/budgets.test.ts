@@ -1,6 +1,6 @@
 // Instances that spend from one budget: what they are granted together, what they give back, and what holds when the log is slow, away, or answers are lost.
 import { expect, test } from 'bun:test'
-import { committed, spentOf } from '../../../src/domain/account.ts'
+import { committed, spentOf } from '../../../src/domain/budgets/account.ts'
 import type { MemoryFaults } from '../../../src/log/memory.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'

@@ -1,6 +1,6 @@
 // A budget that was only counted becomes hard, or gets a further limit: what instances have counted and not told is told before anything is granted.
 import { expect, test } from 'bun:test'
-import { spentOf } from '../../../src/domain/account.ts'
+import { spentOf } from '../../../src/domain/budgets/account.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'
 import { eventually } from '../../services/eventually.ts'

@@ -1,6 +1,6 @@
 // What a crash may not change: what an outcome has cost is told, and what it left over is free, only once the outcome is recorded.
 import { expect, test } from 'bun:test'
-import { committed, spentOf } from '../../../src/domain/account.ts'
+import { committed, spentOf } from '../../../src/domain/budgets/account.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'

@@ -1,6 +1,6 @@
 // Where a reader of budgets begins: at the last hours, since accounts are stated; and what it says where the log no longer holds what was spent.
 import { expect, test } from 'bun:test'
-import { spentOf } from '../../../src/domain/account.ts'
+import { spentOf } from '../../../src/domain/budgets/account.ts'
 import { memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'

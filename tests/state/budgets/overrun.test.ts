@@ -1,7 +1,7 @@
 // After an overrun nobody is let in any more: not on what the instance that saw it holds still, nor anywhere that has read of it, until limits are set again.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { closedFor, closedUpTo, limitsHeightOf } from '../../../src/domain/account-closing.ts'
+import { closedFor, closedUpTo, limitsHeightOf } from '../../../src/domain/budgets/account-closing.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'
 import { eventually } from '../../services/eventually.ts'

@@ -1,8 +1,8 @@
 // Builds that serve side by side come to the same grants: what an earlier one would take otherwise is written only once there is none any more.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Account, type Accounts, decideLease, evolveAccounts } from '../../../src/domain/account.ts'
-import { type BudgetEvent, LIMITS_HEIGHT_SINCE } from '../../../src/domain/budget-events.ts'
+import { type Account, type Accounts, decideLease, evolveAccounts } from '../../../src/domain/budgets/account.ts'
+import { type BudgetEvent, LIMITS_HEIGHT_SINCE } from '../../../src/domain/budgets/budget-events.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import { termsOf } from '../../../src/state/budgets/open-account.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { ControlReader } from '../../../src/domain/control.ts'
-import { Rejection } from '../../../src/domain/rejection.ts'
+import { Rejection } from '../../../src/domain/kernel/rejection.ts'
 import { type MemoryFaults, memoryLog } from '../../../src/log/memory.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { CommitFailure } from '../../../src/state/port.ts'

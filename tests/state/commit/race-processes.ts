@@ -1,7 +1,7 @@
 // Three real processes over one log, one of them killed on the way: what must hold afterwards, on every adapter.
 import { expect } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { GENESIS } from '../../../src/domain/decision.ts'
+import { GENESIS } from '../../../src/domain/kernel/decision.ts'
 import type { LogRecord } from '../../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { eventually } from '../../services/eventually.ts'

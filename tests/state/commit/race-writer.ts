@@ -1,6 +1,7 @@
 // One process of a race: commits as fast as it can, says each answer on a line of its own, then where its fold ended.
-import { Rejection } from '../../../src/domain/rejection.ts'
-import { decideTenant } from '../../../src/domain/tenant.ts'
+
+import { decideTenant } from '../../../src/domain/access/tenant.ts'
+import { Rejection } from '../../../src/domain/kernel/rejection.ts'
 import { embeddedLog } from '../../../src/log/embedded/log.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import type { EventLog } from '../../../src/log/port.ts'

@@ -1,6 +1,6 @@
 // Captured content of a tenant: sealed under its own keys, and gone with them.
 import { expect, test } from 'bun:test'
-import { decideTenant } from '../../../src/domain/tenant.ts'
+import { decideTenant } from '../../../src/domain/access/tenant.ts'
 import { memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { type ContentKeys, createContentKeys } from '../../../src/state/data-keys/content-keys.ts'

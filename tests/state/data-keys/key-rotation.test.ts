@@ -1,6 +1,6 @@
 // Rotation of the master key: every data key is wrapped anew, whatever happens beside it, and what was erased stays erased.
 import { describe, expect, test } from 'bun:test'
-import { decisionMacKey } from '../../../src/domain/decision.ts'
+import { decisionMacKey } from '../../../src/domain/kernel/decision.ts'
 import { memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'

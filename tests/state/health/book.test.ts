@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { HEALTH_EVENTS } from '../../../src/domain/health.ts'
+import { HEALTH_EVENTS } from '../../../src/domain/events/health.ts'
 import { Value } from '../../../src/lib/schema/schema.ts'
 import { breakerSettings } from '../../../src/state/health/breaker.ts'
 import { entry } from '../../inference/gateway.ts'

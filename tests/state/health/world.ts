@@ -1,5 +1,5 @@
 // A book of health on a clock that is moved by hand.
-import type { HealthEvent } from '../../../src/domain/health.ts'
+import type { HealthEvent } from '../../../src/domain/events/health.ts'
 import { type HealthBook, openHealth } from '../../../src/state/health/book.ts'
 import type { HealthCall } from '../../../src/state/health/call.ts'
 import type { CatalogueEntry } from '../../../src/state/port.ts'

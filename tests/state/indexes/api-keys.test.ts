@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { ApiKeyRow } from '../../../src/domain/api-key.ts'
+import type { ApiKeyRow } from '../../../src/domain/access/api-key.ts'
 import { ControlState } from '../../../src/domain/control.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { openKeyIndex } from '../../../src/state/indexes/api-keys.ts'

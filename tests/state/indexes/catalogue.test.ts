@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import type { EventRecord } from '../../../src/domain/decision.ts'
+import type { EventRecord } from '../../../src/domain/kernel/decision.ts'
 import { type MemoryLog, memoryLog } from '../../../src/log/memory.ts'
 import { openDataKeys } from '../../../src/state/data-keys/data-keys.ts'
 import type { DataKeyStore } from '../../../src/state/data-keys/store.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { decisionMacKey } from '../../../src/domain/decision.ts'
+import { decisionMacKey } from '../../../src/domain/kernel/decision.ts'
 import { memoryLog } from '../../../src/log/memory.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { startChain } from '../../../src/state/live/genesis.ts'

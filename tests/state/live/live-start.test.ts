@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { decisionMacKey } from '../../../src/domain/decision.ts'
+import { decisionMacKey } from '../../../src/domain/kernel/decision.ts'
 import { memoryLog } from '../../../src/log/memory.ts'
 import { LogDamaged } from '../../../src/log/port.ts'
 import { readChainWitness, writeChainWitness } from '../../../src/state/chain-witness.ts'

@@ -1,7 +1,7 @@
 // An instance that follows the log: what it folds, what it refuses, and what it does when the log loses records or falls silent.
 import { describe, expect, test } from 'bun:test'
 import { EVENT_VERSION } from '../../../src/domain/control.ts'
-import { GENESIS, writeDecision } from '../../../src/domain/decision.ts'
+import { GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { ChainFold, CONTROL } from '../../../src/state/fold.ts'
 import { writeSnapshot } from '../../../src/state/history/snapshot.ts'

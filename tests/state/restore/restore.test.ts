@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { GENESIS } from '../../../src/domain/decision.ts'
+import { GENESIS } from '../../../src/domain/kernel/decision.ts'
 import { type MemoryFaults, type MemoryLog, memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'

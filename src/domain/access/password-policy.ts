@@ -1,0 +1,44 @@
+// What a name and a password of an operator may be.
+
+import { t } from '../../lib/schema/schema.ts'
+import { nameFlaw } from '../../lib/text/storable-text.ts'
+import { Rejection } from '../kernel/rejection.ts'
+
+export const PASSWORD_POLICY = {
+  description: 'A password has 12 to 256 characters and is not the username.',
+  min_length: 12,
+  max_length: 256,
+  not_username: true,
+} as const
+
+const MAX_NAME = 128
+
+/** What a body may hold; the rules are said by `nameOf` and `requirePassword`. */
+export const Username = t.String({ minLength: 1, maxLength: 256 })
+export const Password = t.String({ minLength: 1, maxLength: 2_048 })
+
+/** The name as it is kept, without blanks at its ends. Throws when nobody could be called so: the rule of all names. */
+export const nameOf = (username: string): string => {
+  const name = username.normalize('NFC').trim()
+  const flaw = (rule: string) => new Rejection('invalid', `"username" ${rule}`, 'username')
+  if (name === '') throw flaw('must not be empty')
+  if ([...name].length > MAX_NAME) throw flaw(`must have at most ${MAX_NAME} characters`)
+  const rule = nameFlaw(name)
+  if (rule !== null) throw flaw(rule)
+  return name
+}
+
+const folded = (text: string): string => text.normalize('NFKC').trim().toLowerCase()
+
+/** Throws when the password is not as the policy says, or its repetition is another. `confirm` undefined: it was not repeated. */
+export const requirePassword = (password: string, username: string, confirm: string | undefined): void => {
+  const { min_length, max_length } = PASSWORD_POLICY
+  const flaw = (rule: string) => new Rejection('invalid', `"password" ${rule}`, 'password')
+  const { length } = [...password.normalize('NFC')]
+  if (length < min_length) throw flaw(`must have at least ${min_length} characters`)
+  if (length > max_length) throw flaw(`must have at most ${max_length} characters`)
+  if (!password.isWellFormed()) throw flaw('holds half a character')
+  if (folded(password) === folded(username)) throw flaw('must not be the username')
+  if (confirm !== undefined && confirm !== password)
+    throw new Rejection('invalid', '"confirm" is not the same as "password"', 'confirm')
+}

@@ -1,0 +1,57 @@
+// Texts of keys that worked once and were rotated away, or went with their tenant: settings may still name them, and must not make them work again. A text
+// that was revoked stands in the row of its key for as long as that is listed. Only the digests are kept, of two sorts beside one another, so that no number
+// of keys of the API makes the texts of the settings forgotten; of each sort the newest ones.
+
+import type { ControlReader } from '../control.ts'
+import type { RowChange } from '../kernel/tables.ts'
+import type { ApiKeyRow } from './api-key.ts'
+
+/** By the SHA-256 digest of the text. */
+export interface RetiredTextRow {
+  /** Log time of the decision after which it no longer worked. */
+  readonly at_ms: number
+}
+
+export const RETIRED_TEXTS = ['retired_seeded_texts', 'retired_texts'] as const
+/** A bound of what every instance holds in memory, of each of the two sorts: about two megabytes. */
+export const RETIRED_KEPT = 10_000
+
+/** Of keys that settings made or gave a text, and of all others. */
+const tableOf = ({ seeded_name }: ApiKeyRow): (typeof RETIRED_TEXTS)[number] =>
+  seeded_name === undefined ? 'retired_texts' : 'retired_seeded_texts'
+
+const isRetired = ({ before, after }: RowChange): boolean =>
+  before !== null && (before as ApiKeyRow).digest !== (after as ApiKeyRow | null)?.digest
+
+/** The rows that remember the texts which these changes take away, and those that have to make room for them, oldest first. */
+export const rememberRetired = (
+  state: ControlReader,
+  changes: readonly RowChange[],
+  logAtMs: number,
+): readonly RowChange[] => {
+  const retired = changes.filter((change) => change.table === 'keys' && isRetired(change))
+  if (retired.length === 0) return retired
+  const rows = retired.map(({ before }) => before as ApiKeyRow)
+  return RETIRED_TEXTS.flatMap((table) => {
+    const known = state.table(table)
+    const digests = rows.filter((row) => tableOf(row) === table).map(({ digest }) => digest)
+    const fresh = [...new Set(digests)].filter((digest) => known.get(digest) === undefined).slice(-RETIRED_KEPT)
+    const made = fresh.map((id): RowChange => ({ table, id, before: null, after: { at_ms: logAtMs } }))
+    return [...oldest(state, table, known.size + fresh.length - RETIRED_KEPT), ...made]
+  })
+}
+
+/** Rows keep the order of their decisions. */
+const oldest = (state: ControlReader, table: (typeof RETIRED_TEXTS)[number], count: number): RowChange[] => {
+  const gone: RowChange[] = []
+  if (count <= 0) return gone
+  for (const [id, row] of state.table(table).rows()) {
+    gone.push({ table, id, before: row, after: null })
+    if (gone.length === count) break
+  }
+  return gone
+}
+
+/** When a text of this digest stopped working, or null: none did that is remembered. Unix milliseconds. */
+export const retiredAtMs = (state: ControlReader, digest: string): number | null =>
+  RETIRED_TEXTS.map((table) => state.table(table).get(digest)).find((row) => row !== undefined)?.at_ms ?? null

@@ -1,0 +1,82 @@
+// An instance that an operator gives up: it is dead and its disk will not come back. What it holds of budgets is free again (upkeep/retirement.ts), but for what
+// it is known to have spent. One that comes back all the same goes on, and what it spent is booked then. Names and fields of the event are stored for ever.
+import { type Static, t } from '../../lib/schema/schema.ts'
+import type { ControlReader } from '../control.ts'
+import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
+import type { EventRecord } from '../kernel/decision.ts'
+import { Id, Nullable } from '../kernel/fields.ts'
+import { Rejection } from '../kernel/rejection.ts'
+
+export const RetirementReason = t.String({ maxLength: 1_024 })
+
+export const InstanceGivenUp = t.Object({ id: Id, reason: Nullable(RetirementReason) })
+export type InstanceGivenUp = Static<typeof InstanceGivenUp>
+
+export interface RetirementRow extends Stamps, Readonly<InstanceGivenUp> {
+  /** Log time of the decision: what it says holds of starts of the process that were silent since. */
+  readonly at_ms: number
+}
+
+/** A bound of what every instance holds in memory: the oldest are forgotten. */
+const MOST_ROWS = 1_000
+
+const rows = changesOf<RetirementRow>('retirements')
+
+export const retirement: Aggregate<RetirementRow, ControlReader> = {
+  table: 'retirements',
+  indexes: {},
+  events: {
+    'instance.given_up': eventType({
+      schema: InstanceGivenUp,
+      since: 7,
+      action: 'retire',
+      resource: 'instance',
+      subject: ({ id }) => id,
+    }),
+  },
+  evolve(state, { data }, meta) {
+    const { id, reason } = data as InstanceGivenUp
+    const table = state.table('retirements')
+    const before = table.get(id)
+    if (before !== undefined) return rows.changed(id, before, { reason, at_ms: meta.logAtMs }, meta)
+    const made = rows.created(id, { id, reason, at_ms: meta.logAtMs }, meta)
+    return table.size < MOST_ROWS ? made : [...oldest(state), ...made]
+  },
+}
+
+const oldest = (state: ControlReader) => {
+  let first: RetirementRow | undefined
+  for (const [, row] of state.table('retirements').rows())
+    if (first === undefined || row.at_ms < first.at_ms || (row.at_ms === first.at_ms && row.id < first.id)) first = row
+  return first === undefined ? [] : rows.removed(first.id, first)
+}
+
+export interface RetirementCommand {
+  readonly id: string
+  readonly reason: string | null
+  /** What the log of budgets says of it. */
+  readonly holds: boolean
+  /** It announces itself, whatever it has to say of budgets. */
+  readonly isLive: boolean
+  /** Seconds since it said something there; null: long ago. */
+  readonly spokeAgoS: number | null
+}
+
+/** Throws 404 for one that holds nothing, 409 for one that lives or still speaks: its leases are good, and it spends from them. */
+export const decideRetirement = (
+  _state: ControlReader,
+  { id, reason, holds, isLive, spokeAgoS }: RetirementCommand,
+): EventRecord[] => {
+  if (!holds) throw new Rejection('not_found', `no instance with the id "${id}" holds anything of a budget`)
+  if (isLive)
+    throw new Rejection(
+      'conflict',
+      `the instance "${id}" is live: it announces itself. Stop it first, and retire it when it has been silent for a minute and a half`,
+    )
+  if (spokeAgoS !== null)
+    throw new Rejection(
+      'conflict',
+      `the instance "${id}" wrote to the log ${spokeAgoS} s ago: stop it first, and retire it a minute and a half later`,
+    )
+  return [{ type: 'instance.given_up', data: { id, reason } }]
+}

@@ -1,0 +1,239 @@
+// The counting rule (DESIGN section 3): a decision counts if and only if its parent is the tip and its MAC is valid.
+// Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
+import { isUtf8 } from 'node:buffer'
+import { deriveKey, hmacHex, sha256Hex } from '../../lib/crypto/digest.ts'
+import { Hmac256 } from '../../lib/crypto/hmac.ts'
+import { isoMs } from '../../lib/time/iso-time.ts'
+
+/** Who decided. By id only: names and addresses must stay erasable. */
+export interface Actor {
+  readonly type: 'key' | 'operator' | 'system'
+  readonly id: string
+}
+
+/** One event inside a decision. */
+export interface EventRecord {
+  readonly type: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+/** Why it was decided: digest of (actor, method, route, Idempotency-Key) and one of the body. */
+export interface Cause {
+  readonly id: string
+  readonly body: string
+}
+
+export interface Decision {
+  /** Id of the decision on which this one was decided; `GENESIS` for the first. */
+  readonly parent: string
+  /** The writer's clock, RFC 3339 UTC with milliseconds. */
+  readonly at: string
+  readonly actor: Actor
+  /**
+   * The process that wrote it. Without it two instances that decide the same in the same millisecond would write the same bytes, hence the same id,
+   * and both would take the one record for their own. Also says whose turn is over.
+   */
+  readonly by?: string
+  readonly cause: Cause | null
+  /** Format version. */
+  readonly v: 1
+  readonly events: readonly EventRecord[]
+}
+
+/** The key of every decision's MAC, derived from the master key. */
+export const decisionMacKey = (masterKey: Uint8Array): Uint8Array => deriveKey(masterKey, 'decision-mac')
+
+/** The parent of the first decision. */
+export const GENESIS = '0'.repeat(64)
+
+/** Frozen: changing any of these would change which records count. */
+export const DECISION_LIMITS = { bytes: 65_536, depth: 32, events: 1_024 } as const
+
+const MAC_PREFIX = ',"mac":"'
+const TAIL_BYTES = MAC_PREFIX.length + 64 + 2
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/** A decision as bytes for the log, and its id. Throws a RangeError when it is beyond the limits, or would be unreadable for any other reason. */
+export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: Uint8Array; id: string } => {
+  const { parent, at, actor, by, cause, v, events } = decision
+  const body = JSON.stringify({ parent, at, actor, by, cause, v, events }).slice(0, -1)
+  const bytes = Buffer.from(`${body}${MAC_PREFIX}${hmacHex(macKey, body)}"}`)
+  if (bytes.length > DECISION_LIMITS.bytes)
+    throw new RangeError(`a decision of ${bytes.length} bytes is larger than ${DECISION_LIMITS.bytes}`)
+  if (events.length > DECISION_LIMITS.events)
+    throw new RangeError(`a decision holds at most ${DECISION_LIMITS.events} events`)
+  const flaw = flawOf(decision, body)
+  if (flaw !== null) throw new RangeError(`a decision that no reader would count: ${flaw}`)
+  return { bytes, id: sha256Hex(bytes) }
+}
+
+/**
+ * What the rule says of one record at one tip. `lost`: another decision came first. That its parent was never seen
+ * (the caller knows which it saw) means that the reader skipped something or the log lost its tail. `unreadable`, `forged`: poison, counted and shown.
+ */
+export type Verdict =
+  | { readonly kind: 'counts' | 'lost'; readonly id: string; readonly decision: Decision }
+  | { readonly kind: 'unreadable' | 'forged'; readonly id: string; readonly reason: string }
+
+/** A record whose MAC is valid, before anybody asks what its parent is. */
+export interface ReadDecision {
+  readonly id: string
+  readonly decision: Decision
+}
+
+/** A record whose MAC is valid, before anybody reads it. `text`: what is to be the JSON of a decision, without the MAC. */
+export interface AuthenticText {
+  readonly id: string
+  readonly text: string
+}
+export type Poisoned = Verdict & { readonly kind: 'unreadable' | 'forged' }
+
+/** Applies the rule to the bytes as they stand in the log. Pure and total: whatever the bytes are, there is a verdict. */
+export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdict => {
+  const read = readDecision(bytes, macKey)
+  if (!('decision' in read)) return read
+  const { id, decision } = read
+  return { kind: standingOf(tip, decision), id, decision }
+}
+
+/** The part of the rule that asks for the tip. */
+export const standingOf = (tip: string, { parent }: Decision): 'counts' | 'lost' => (parent === tip ? 'counts' : 'lost')
+
+/** The part of the rule that asks for the bytes alone. */
+export const readDecision = (bytes: Uint8Array, macKey: Uint8Array): ReadDecision | Poisoned => {
+  const read = readText(bytes, macKey)
+  if (!('text' in read)) return read
+  const { id, text } = read
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch {
+    return { kind: 'unreadable', id, reason: 'not JSON' }
+  }
+  const flaw = flawOf(parsed, text)
+  return flaw === null ? { id, decision: parsed as Decision } : { kind: 'unreadable', id, reason: flaw }
+}
+
+/** The part of that which does not ask what the text says: another thread may do it before it is read. */
+export const readText = (bytes: Uint8Array, macKey: Uint8Array): AuthenticText | Poisoned => {
+  const id = sha256Hex(bytes)
+  const unreadable = (reason: string): Poisoned => ({ kind: 'unreadable', id, reason })
+  if (bytes.length > DECISION_LIMITS.bytes) return unreadable('too large')
+  if (bytes.length <= TAIL_BYTES) return unreadable('too short')
+  const end = bytes.length - TAIL_BYTES
+  const macAt = end + MAC_PREFIX.length
+  if (!holds(bytes, end, MAC_PREFIX) || !holds(bytes, bytes.length - 2, '"}')) return unreadable('no MAC')
+  if (!holdsHex(bytes, macAt, macsOf(macKey).of(bytes, end)))
+    return { kind: 'forged', id, reason: 'the MAC is not valid' }
+  try {
+    return { id, text: closedText(bytes, end) }
+  } catch {
+    return unreadable('not JSON')
+  }
+}
+
+/** One process has one key, so nothing of a record depends on which was met last. */
+let last: { readonly key: Uint8Array; readonly macs: Hmac256 } | null = null
+
+const macsOf = (key: Uint8Array): Hmac256 => {
+  if (last?.key !== key) last = { key, macs: new Hmac256(key, DECISION_LIMITS.bytes) }
+  return last.macs
+}
+
+const scratch = Buffer.allocUnsafeSlow(DECISION_LIMITS.bytes)
+const CLOSE = 0x7d
+/** Of every object that `JSON.stringify` writes; not the first of a byte order mark, which the decoder takes away. */
+const OPEN = 0x7b
+
+/** What stands before `end`, where the MAC begins, with the brace: as the decoder reads it, in a third of its time. Throws when it is not UTF-8. */
+const closedText = (bytes: Uint8Array, end: number): string => {
+  // The MAC is ASCII: all of it is UTF-8 when what stands before it is.
+  if (bytes[0] !== OPEN || !isUtf8(bytes)) return `${decoder.decode(bytes.subarray(0, end))}}`
+  scratch.set(bytes)
+  scratch[end] = CLOSE
+  return scratch.toString('utf8', 0, end + 1)
+}
+
+const ID = /^[0-9a-f]{64}$/
+/** Only this spelling: what `Date.parse` takes beyond it differs between engines, and the rule must not. */
+const TIME = /^\d{4}-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z$/
+const MONTHS = 12
+const MOST_DAYS = 31
+
+/**
+ * Whether it is spelled so, and counts as a time. Nearly all are told by `isoMs`. The rest is what the first releases took, by the engine that they ran on,
+ * for ever: years before 1970, days up to the 31st of any month, and midnight as the end of a day.
+ */
+const isTime = (text: string): boolean => {
+  if (!Number.isNaN(isoMs(text))) return true
+  const [month, day, hour, minute, second, thousandths] = (TIME.exec(text) ?? []).slice(1).map(Number)
+  if (month === undefined || day === undefined || hour === undefined) return false
+  if (month < 1 || month > MONTHS || day < 1 || day > MOST_DAYS || minute! > 59 || second! > 59) return false
+  return hour < 24 || (hour === 24 && minute === 0 && second === 0 && thousandths === 0)
+}
+
+/** `text`: the JSON of the value. */
+const flawOf = (value: unknown, text: string): string | null =>
+  formFlawOf(value) ?? (mayBeDeep(text) && depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null)
+
+/** What the rule has against the form of a value, apart from its depth; null: it is a decision. */
+export const formFlawOf = (value: unknown): string | null => {
+  if (!isRecord(value)) return 'not an object'
+  if (value.v !== 1) return 'unknown version'
+  if (typeof value.parent !== 'string' || !ID.test(value.parent)) return 'no parent'
+  if (typeof value.at !== 'string' || !isTime(value.at)) return 'no time'
+  if (!isRecord(value.actor) || typeof value.actor.type !== 'string' || typeof value.actor.id !== 'string')
+    return 'no actor'
+  if (value.by !== undefined && typeof value.by !== 'string') return 'bad writer'
+  if (
+    value.cause !== null &&
+    (!isRecord(value.cause) || typeof value.cause.id !== 'string' || typeof value.cause.body !== 'string')
+  )
+    return 'bad cause'
+  if (!Array.isArray(value.events) || value.events.length === 0 || value.events.length > DECISION_LIMITS.events)
+    return 'no events or too many'
+  for (const event of value.events)
+    if (!isRecord(event) || typeof event.type !== 'string' || !isRecord(event.data)) return 'bad event'
+  return null
+}
+
+/** Whether this ASCII text stands there; in time that does not tell where it differs. */
+const holds = (bytes: Uint8Array, at: number, text: string): boolean => {
+  let difference = 0
+  for (let index = 0; index < text.length; index++) difference |= bytes[at + index]! ^ text.charCodeAt(index)
+  return difference === 0
+}
+
+const HEX_CODES = Buffer.from('0123456789abcdef')
+
+/** The same of bytes as lower-case hex digits. */
+const holdsHex = (bytes: Uint8Array, at: number, expected: Uint8Array): boolean => {
+  let difference = 0
+  for (let index = 0; index < expected.length; index++) {
+    const byte = expected[index]!
+    difference |= bytes[at + 2 * index]! ^ HEX_CODES[byte >> 4]!
+    difference |= bytes[at + 2 * index + 1]! ^ HEX_CODES[byte & 15]!
+  }
+  return difference === 0
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === 'object' && !Array.isArray(value)
+
+/** No value is nested deeper than it has brackets: almost none has so many that it must be walked. */
+export const mayBeDeep = (text: string): boolean => {
+  let brackets = 0
+  for (const bracket of ['{', '[']) {
+    for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1)) {
+      if (++brackets > DECISION_LIMITS.depth) return true
+    }
+  }
+  return false
+}
+
+const depthOf = (value: unknown, depth: number): number => {
+  if (value === null || typeof value !== 'object' || depth > DECISION_LIMITS.depth) return depth
+  let deepest = depth
+  for (const member of Object.values(value)) deepest = Math.max(deepest, depthOf(member, depth + 1))
+  return deepest
+}

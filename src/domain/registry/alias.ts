@@ -1,0 +1,52 @@
+// One space of names for clients: what stands as `model` in a request is a model's name, a model's alias or an endpoint scope's alias, tried in this order.
+// Who writes an alias is refused a word of the registry. Who registers a model is refused a word of everybody's scopes alone: what a tenant calls its own
+// scopes holds up nobody else, and is not told.
+import type { ControlReader } from '../control.ts'
+import { Rejection } from '../kernel/rejection.ts'
+import type { IndexKeys } from '../kernel/tables.ts'
+
+/** Throws a conflict when one of the words is an alias of everybody's endpoint scope: requests for that alias would change their meaning. A tenant's own alias gives way. */
+export const requireNoScopeAlias = (state: ControlReader, words: readonly string[], param: string): void => {
+  if (words.length === 0) return
+  const endpoints = state.table('endpoints')
+  for (const word of words) {
+    const other = endpoints.findRows('alias', word.toLowerCase()).find(({ tenant_id }) => tenant_id === null)
+    if (other === undefined) continue
+    const taken = other.aliases.find((alias) => alias.toLowerCase() === word.toLowerCase())
+    throw new Rejection('conflict', `"${taken}" is an alias of the endpoint scope "${other.slug}"`, param)
+  }
+}
+
+/** Throws a conflict when one of the words is the name or an alias of a model of the registry, which would always be found first. */
+export const requireNoModelName = (state: ControlReader, words: readonly string[], param: string): void => {
+  if (words.length === 0) return
+  const models = state.table('models')
+  for (const word of words) {
+    if (models.find('name', word.toLowerCase()).length > 0)
+      throw new Rejection('conflict', `"${word}" is the name of a model`, param)
+  }
+  for (const word of words) {
+    const [other] = models.findRows('alias', word.toLowerCase())
+    if (other === undefined) continue
+    const taken = other.aliases.find((alias) => alias.toLowerCase() === word.toLowerCase())
+    throw new Rejection('conflict', `"${taken}" is an alias of the model "${other.name}"`, param)
+  }
+}
+
+/** The words of these that requests use for a model of the registry, which is always found first. */
+export const wordsOfModels = (state: ControlReader, words: readonly string[]): string[] => {
+  const models = state.table('models')
+  const isWord = (word: string) => models.find('name', word).length > 0 || models.find('alias', word).length > 0
+  return words.filter((word) => isWord(word.toLowerCase()))
+}
+
+/** Whether the registry has a model of this name, alias or id. */
+export const isModel = (state: ControlReader, text: string): boolean => {
+  const models = state.table('models')
+  const word = text.toLowerCase()
+  return models.get(text) !== undefined || models.find('name', word).length > 0 || models.find('alias', word).length > 0
+}
+
+/** As an index of rows by their aliases, without case. */
+export const aliasKeys = ({ aliases }: { readonly aliases: readonly string[] }): IndexKeys =>
+  aliases.length === 0 ? null : aliases.map((alias) => alias.toLowerCase())

@@ -1,0 +1,45 @@
+// `provider:<name>/<model>`: how people name one row of the registry of models, where rows have its id. A bare name means the rows of every provider that serves it.
+
+import type { ControlReader } from '../control.ts'
+import { Rejection } from '../kernel/rejection.ts'
+import { isModel } from './alias.ts'
+import { naturalKey } from './model.ts'
+
+/** A provider's name holds no slash, a model's may. */
+const ROW = /^provider:([^/]+)\/(.+)$/s
+
+/** What somebody says of a model, as rows have it: the id of the row that `provider:<name>/<model>` names; all else as it came, also while there is no such row. */
+export const modelOf = (state: ControlReader, text: string): string => {
+  const [, providerName, name] = ROW.exec(text) ?? []
+  if (providerName === undefined || isModel(state, text)) return text
+  const [providerId] = state.table('providers').find('name', providerName.toLowerCase())
+  if (providerId === undefined) return text
+  return state.table('models').find('natural', naturalKey(providerId, name!))[0] ?? text
+}
+
+/** Whether a text is read as one row, there or to come. Kept as it is in a row it is a name that nobody has. */
+export const meansRow = (state: ControlReader, text: string): boolean => ROW.test(text) && !isModel(state, text)
+
+/**
+ * What a client says of models, as rows have it. Throws 400 for text that names one row where there is none: kept, it would be a name that nobody has, and
+ * another thing in a file. What stood there `before` stays as it is.
+ */
+export const modelsMeant = (
+  state: ControlReader,
+  texts: readonly string[],
+  before: readonly string[],
+  param: string,
+): string[] =>
+  texts.map((text) => {
+    if (before.includes(text)) return text
+    const meant = modelOf(state, text)
+    if (meant === text && meansRow(state, text)) throw new Rejection('invalid', noRow(state, text), param)
+    return meant
+  })
+
+const noRow = (state: ControlReader, text: string): string => {
+  const [, provider, name] = ROW.exec(text)!
+  const isProvider = state.table('providers').find('name', provider!.toLowerCase()).length > 0
+  const why = isProvider ? `the provider "${provider}" has no model "${name}"` : `there is no provider "${provider}"`
+  return `"${text}" names one model of one provider, and ${why}`
+}

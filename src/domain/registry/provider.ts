@@ -1,0 +1,229 @@
+// Where models are served. A secret is a credential, sealed under a data key of its own; names and fields of the events are stored for ever.
+import { type Static, t } from '../../lib/schema/schema.ts'
+import type { ControlReader } from '../control.ts'
+import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
+import type { EventRecord } from '../kernel/decision.ts'
+import { changedFields, depthOf, Id, ManagedBy, Nullable, Status } from '../kernel/fields.ts'
+import { Rejection } from '../kernel/rejection.ts'
+import { baseUrlFlaw } from './base-url.ts'
+import { removedTests } from './provider-test.ts'
+
+/** What may be changed after creation. Numbers that are null: the gateway's default. */
+const Mutable = {
+  kind: t.String({ minLength: 1, maxLength: 64 }),
+  base_url: Nullable(t.String({ minLength: 1, maxLength: 2048 })),
+  /** Name of the environment variable that holds the secret. */
+  api_key_env: Nullable(t.String({ minLength: 1, maxLength: 128 })),
+  region: Nullable(t.String({ minLength: 1, maxLength: 64 })),
+  timeout_ms: Nullable(t.Integer({ minimum: 1, maximum: 3_600_000 })),
+  max_concurrency: Nullable(t.Integer({ minimum: 1, maximum: 1_000_000 })),
+  weight: Nullable(t.Number({ minimum: 0, maximum: 1_000_000 })),
+  /** Ask the provider for usage on streams and hide it from clients who did not ask. */
+  usage_on_stream: t.Boolean(),
+  /** Kind-specific (API version, region ...), never secrets; at most 8 KiB as JSON. */
+  options: t.Record(t.String({ maxLength: 64 }), t.Unknown()),
+}
+export const ProviderFields = t.Object(Mutable)
+export type ProviderFields = Static<typeof ProviderFields>
+/** What a provider is where nothing is said. */
+export const PROVIDER_DEFAULTS: Omit<ProviderFields, 'kind' | 'base_url'> = {
+  api_key_env: null,
+  region: null,
+  timeout_ms: null,
+  max_concurrency: null,
+  weight: null,
+  usage_on_stream: false,
+  options: {},
+}
+const MAX_OPTIONS_BYTES = 8_192
+/** A decision may be nested 32 levels deep in all, or nobody could read it. */
+const MAX_OPTIONS_DEPTH = 16
+
+export const ProviderName = t.String({ minLength: 1, maxLength: 128, pattern: '^[^\\s/,](?:[^/,]*[^\\s/,])?$' })
+
+export const ProviderCreated = t.Object({
+  id: Id,
+  name: ProviderName,
+  status: Status,
+  managed_by: ManagedBy,
+  ...Mutable,
+})
+/** Only the fields that changed. */
+export const ProviderChanged = t.Composite([
+  t.Object({ id: Id, managed_by: t.Optional(ManagedBy) }),
+  t.Partial(ProviderFields),
+])
+export const ProviderSwitched = t.Object({ id: Id, managed_by: t.Optional(ManagedBy) })
+export const ProviderDeleted = t.Object({ id: Id })
+export const CredentialSealed = t.Object({
+  provider_id: Id,
+  /** Id of the data key in `gateway.keys.v1`. Erasing that key makes `sealed` unreadable for ever. */
+  key_id: Id,
+  sealed: t.String({ minLength: 1, maxLength: 24_576 }),
+  name: Nullable(t.String({ minLength: 1, maxLength: 256 })),
+  /** The last four characters of a secret of at least 12, so that people can tell two apart. */
+  hint: Nullable(t.String({ maxLength: 8 })),
+  /** True when a credential was there before: the audit calls it `rotate`. */
+  replaces: t.Boolean(),
+})
+export const CredentialRemoved = t.Object({ provider_id: Id })
+
+export interface Credential {
+  readonly key_id: string
+  readonly sealed: string
+  readonly name: string | null
+  readonly hint: string | null
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+export interface ProviderRow extends Stamps, Readonly<ProviderFields> {
+  readonly id: string
+  readonly name: string
+  readonly status: Status
+  readonly managed_by: ManagedBy
+  readonly credential: Credential | null
+}
+
+const rows = changesOf<ProviderRow>('providers')
+const subject = (data: { id: string }): string => data.id
+const ofProvider = (data: { provider_id: string }): string => data.provider_id
+
+export const provider: Aggregate<ProviderRow, ControlReader> = {
+  table: 'providers',
+  indexes: { name: (row) => row.name.toLowerCase() },
+  events: {
+    'provider.created': eventType({ schema: ProviderCreated, action: 'create', resource: 'provider', subject }),
+    'provider.changed': eventType({ schema: ProviderChanged, action: 'update', resource: 'provider', subject }),
+    'provider.enabled': eventType({ schema: ProviderSwitched, action: 'enable', resource: 'provider', subject }),
+    'provider.disabled': eventType({ schema: ProviderSwitched, action: 'disable', resource: 'provider', subject }),
+    'provider.deleted': eventType({ schema: ProviderDeleted, action: 'delete', resource: 'provider', subject }),
+    'credential.sealed': eventType({
+      schema: CredentialSealed,
+      action: (data) => (data.replaces ? 'rotate' : 'create'),
+      resource: 'credential',
+      subject: ofProvider,
+    }),
+    'credential.removed': eventType({
+      schema: CredentialRemoved,
+      action: 'delete',
+      resource: 'credential',
+      subject: ofProvider,
+    }),
+  },
+  evolve(state, { type, data }, meta) {
+    const id = (data.id ?? data.provider_id) as string
+    const before = state.table('providers').get(id)
+    if (type === 'provider.created') {
+      const created = data as Static<typeof ProviderCreated>
+      return before === undefined ? rows.created(id, { ...created, credential: null }, meta) : []
+    }
+    if (before === undefined) return []
+    if (type === 'provider.deleted') {
+      const models = state.table('models')
+      const cascade = models
+        .find('provider', id)
+        .toSorted() // an index has no order that a fold may depend on
+        .map((model) => ({ table: 'models', id: model, before: models.get(model)!, after: null }))
+      // Its id never comes back, so nothing could ever be charged to them again.
+      const budgets = state.table('budgets')
+      const limits = budgets
+        .find('provider', id)
+        .toSorted()
+        .map((budget) => ({ table: 'budgets', id: budget, before: budgets.get(budget)!, after: null }))
+      return [...rows.removed(id, before), ...cascade, ...limits, ...removedTests(state, id)]
+    }
+    if (type === 'credential.removed')
+      return before.credential === null ? [] : rows.changed(id, before, { credential: null, managed_by: 'api' }, meta)
+    if (type === 'credential.sealed') {
+      const { key_id, sealed, name, hint } = data as Static<typeof CredentialSealed>
+      const credential: Credential = {
+        key_id,
+        sealed,
+        name,
+        hint,
+        created_at: before.credential?.created_at ?? meta.at,
+        updated_at: meta.at,
+      }
+      return rows.changed(id, before, { credential, managed_by: 'api' }, meta)
+    }
+    const status = type === 'provider.enabled' ? 'active' : type === 'provider.disabled' ? 'disabled' : before.status
+    return rows.changed(id, before, { ...(data as Static<typeof ProviderChanged>), status }, meta)
+  },
+}
+
+export type ProviderCommand =
+  | ({ do: 'create' } & Static<typeof ProviderCreated>)
+  /** Absent fields stay as they are; `name` only so that another one can be refused. */
+  | ({ do: 'change'; id: string; name?: string; status?: Status; managed_by: ManagedBy } & Partial<ProviderFields>)
+  | { do: 'delete'; id: string }
+  | { do: 'seal'; provider_id: string; key_id: string; sealed: string; name: string | null; hint: string | null }
+  | { do: 'unseal'; provider_id: string }
+
+const ALLOWED_ENV = /^[A-Za-z_][A-Za-z0-9_]*(?:_API_KEY|_TOKEN|_KEY|_SECRET)$/
+
+/** What a variable may be called: never one of the gateway's own, and always one that says that it is a secret. */
+/** Never ours, nor what is called like ours; `LITELLM_MASTER_KEY` is what that gateway takes as a credential. */
+const FORBIDDEN_ENV = /^(?:GATEWAY_.*|MASTER_KEY)$/i
+export const apiKeyEnvIsAllowed = (name: string): boolean => ALLOWED_ENV.test(name) && !FORBIDDEN_ENV.test(name)
+
+/** Throws 400 for what no provider of any kind may say. */
+export const requireSoundProvider = (fields: Partial<ProviderFields>): void => {
+  const { api_key_env, base_url, options } = fields
+  if (api_key_env !== null && api_key_env !== undefined && !apiKeyEnvIsAllowed(api_key_env)) {
+    throw new Rejection(
+      'invalid',
+      'api_key_env must be named *_API_KEY, *_TOKEN, *_KEY or *_SECRET, and not GATEWAY_* or MASTER_KEY',
+      'api_key_env',
+    )
+  }
+  if (base_url !== null && base_url !== undefined) {
+    const flaw = baseUrlFlaw(base_url)
+    if (flaw !== null) throw new Rejection('invalid', flaw, 'base_url')
+  }
+  if (options !== undefined && Buffer.byteLength(JSON.stringify(options)) > MAX_OPTIONS_BYTES) {
+    throw new Rejection('invalid', `options may be at most ${MAX_OPTIONS_BYTES} bytes of JSON`, 'options')
+  }
+  if (depthOf(options, MAX_OPTIONS_DEPTH + 1) > MAX_OPTIONS_DEPTH) {
+    throw new Rejection('invalid', `options may be at most ${MAX_OPTIONS_DEPTH} levels deep`, 'options')
+  }
+}
+
+const change = (row: ProviderRow, command: ProviderCommand & { do: 'change' }): EventRecord[] => {
+  const { do: _, id, name, status, managed_by, ...wanted } = command
+  if (name !== undefined && name !== row.name) {
+    throw new Rejection('invalid', 'the name of a provider cannot be changed; delete it and create another', 'name')
+  }
+  // An address that is kept was judged when it came, by the rules of then.
+  requireSoundProvider(wanted.base_url === row.base_url ? { ...wanted, base_url: null } : wanted)
+  const changed = changedFields<ProviderRow>(row, wanted)
+  const owner = row.managed_by === managed_by ? {} : { managed_by }
+  const events: EventRecord[] = []
+  if (Object.keys(changed).length > 0) events.push({ type: 'provider.changed', data: { id, ...changed, ...owner } })
+  if (status !== undefined && status !== row.status) {
+    events.push({ type: status === 'active' ? 'provider.enabled' : 'provider.disabled', data: { id, ...owner } })
+  }
+  return events
+}
+
+export const decideProvider = (state: ControlReader, command: ProviderCommand): EventRecord[] => {
+  const providers = state.table('providers')
+  if (command.do === 'create') {
+    const { do: _, ...data } = command
+    if (providers.find('name', data.name.toLowerCase()).length > 0) {
+      throw new Rejection('conflict', `a provider named "${data.name}" exists already`, 'name')
+    }
+    requireSoundProvider(data)
+    return [{ type: 'provider.created', data }]
+  }
+  const id = command.do === 'seal' || command.do === 'unseal' ? command.provider_id : command.id
+  const row = providers.get(id)
+  if (row === undefined) throw new Rejection('not_found', `no provider has the id "${id}"`)
+  if (command.do === 'change') return change(row, command)
+  if (command.do === 'delete') return [{ type: 'provider.deleted', data: { id } }]
+  if (command.do === 'unseal')
+    return row.credential === null ? [] : [{ type: 'credential.removed', data: { provider_id: id } }]
+  if (row.credential?.key_id === command.key_id) return []
+  const { do: _, ...data } = command
+  return [{ type: 'credential.sealed', data: { ...data, replaces: row.credential !== null } }]
+}

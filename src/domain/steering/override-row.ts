@@ -1,0 +1,105 @@
+// Rows of overrides: which of them decides, which are in force, and which leave the state when others come.
+
+import type { ControlReader } from '../control.ts'
+import { changesOf, type Stamps } from '../kernel/aggregate.ts'
+import type { Actor } from '../kernel/decision.ts'
+import type { RowChange } from '../kernel/tables.ts'
+import type { OverrideValue } from './override-target.ts'
+
+export interface OverrideRow extends Stamps {
+  readonly id: string
+  readonly kind: string
+  readonly target: string
+  readonly tenant_id: string | null
+  readonly value: OverrideValue | null
+  readonly enabled: boolean
+  readonly reason: string | null
+  /** RFC 3339, null: until it is taken back. Compared at use. */
+  readonly expires_at: string | null
+  readonly actor: Actor
+  /**
+   * The tenant whose key wrote it without `*`. Null: written with `*`, by an operator or by the gateway itself; while it is in force, nobody else writes over it.
+   * Kept by the fold, not shown.
+   */
+  readonly writer_tenant_id: string | null
+  /** A later row of the same kind, target and tenant decides. Kept by the fold, not shown. */
+  readonly superseded: boolean
+  /** Of what `bootstrap:` imposed once, and somebody else wrote since: the settings do not bring theirs back. Kept by the fold, not shown. */
+  readonly taken_over?: true
+}
+
+/** Rows that decide nothing any more are kept for the list of recent ones only up to here; the log and the audit keep all of them. */
+export const HISTORY_KEPT = 1_000
+/** Of what `bootstrap:` imposed and somebody took back the row that decides is kept beside these, up to here. */
+export const TAKEN_BACK_KEPT = 1_000
+/** From so many standing rows on, those that expired a day ago (in log time) are dropped. */
+const SWEPT_FROM = 1_000
+const SWEPT_AFTER_MS = 86_400_000
+/** Of each of these sorts there may be more until so many rows more were written. */
+export const LOOKED_EVERY = 256
+const AT_ONCE = LOOKED_EVERY / 2
+
+/** Index key: of the rows with one key the one that is not superseded decides. */
+export const overrideKey = (kind: string, target: string, tenantId: string | null): string =>
+  `${kind}\0${target}\0${tenantId ?? ''}`
+
+/** Whether a row that is not superseded is in force at this moment (Unix milliseconds). */
+export const isInForce = ({ enabled, expires_at, superseded }: OverrideRow, nowMs: number): boolean =>
+  enabled && !superseded && (expires_at === null || Date.parse(expires_at) > nowMs)
+
+/** Imposes nothing, but without it the next start would impose what `bootstrap:` says. */
+const isTakenBack = ({ enabled, superseded, taken_over }: OverrideRow): boolean =>
+  taken_over === true && !superseded && !enabled
+
+const isHistory = (row: OverrideRow): boolean => (row.superseded || !row.enabled) && !isTakenBack(row)
+
+/** Whether it expired so long ago that it may go. */
+export const isOver = ({ expires_at, taken_over }: OverrideRow, nowMs: number): boolean =>
+  taken_over !== true && expires_at !== null && Date.parse(expires_at) <= nowMs - SWEPT_AFTER_MS
+
+/** Whether it imposes something now, or did until it expired. */
+export const isStanding = (row: OverrideRow): boolean => !isHistory(row) && !isTakenBack(row)
+
+/** The row of exactly this kind, target and tenant that is in force, or null. */
+export const inForce = (
+  state: ControlReader,
+  kind: string,
+  target: string,
+  tenantId: string | null,
+  nowMs: number,
+): OverrideRow | null => {
+  const overrides = state.table('overrides')
+  const [id] = overrides.find('deciding', overrideKey(kind, target, tenantId))
+  const row = id === undefined ? undefined : overrides.get(id)
+  return row !== undefined && isInForce(row, nowMs) ? row : null
+}
+
+const { removed } = changesOf<OverrideRow>('overrides')
+
+/**
+ * What leaves the state when one more row is written, oldest first. Never the row that is superseded now (`before`): it changes in the same step. Looked for
+ * whenever the rows have become a further `LOOKED_EVERY`, and taken away by `AT_ONCE` or more, so that no number of decisions walks all rows at each.
+ */
+export const forgotten = (state: ControlReader, before: OverrideRow | undefined, logAtMs: number): RowChange[] => {
+  const overrides = state.table('overrides')
+  if ((overrides.size + 1) % LOOKED_EVERY !== 0) return []
+  const [history, takenBack, over]: [OverrideRow[], OverrideRow[], OverrideRow[]] = [[], [], []]
+  let standing = 0
+  for (const [, row] of overrides.rows()) {
+    if (row.id === before?.id) continue
+    if (isHistory(row)) history.push(row)
+    else if (isTakenBack(row)) takenBack.push(row)
+    else {
+      standing += 1
+      if (isOver(row, logAtMs)) over.push(row)
+    }
+  }
+  const surplus = [
+    history.slice(0, Math.max(0, history.length - HISTORY_KEPT)),
+    takenBack.slice(0, Math.max(0, takenBack.length - TAKEN_BACK_KEPT)),
+    standing < SWEPT_FROM ? [] : over,
+  ]
+  return surplus
+    .filter(({ length }) => length >= AT_ONCE)
+    .flatMap((gone) => gone.flatMap((row) => removed(row.id, row)))
+}
