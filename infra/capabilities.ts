@@ -2,7 +2,12 @@
 // `pip download --no-deps litellm`, `python3 -m zipfile -e litellm-*.whl <folder>`. Its table is MIT-licensed (only `enterprise/` is not); the licence is copied beside the snapshot.
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bareName, type CapabilityRow, type CapabilitySnapshot, placeless } from '../src/upkeep/capability-snapshot.ts'
+import {
+  bareName,
+  type CapabilityRow,
+  type CapabilitySnapshot,
+  placeless,
+} from '../src/upkeep/models/capability-snapshot.ts'
 
 const FOLDER = join(import.meta.dir, '../src/upkeep/capabilities')
 const TABLE = 'litellm/model_prices_and_context_window_backup.json'

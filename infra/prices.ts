@@ -3,7 +3,7 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { findProvider, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices'
-import type { PricedModel, PriceSnapshot, Prices } from '../src/upkeep/price-snapshot.ts'
+import type { PricedModel, PriceSnapshot, Prices } from '../src/upkeep/models/price-snapshot.ts'
 
 const FOLDER = join(import.meta.dir, '../src/upkeep/prices')
 const PACKAGE = '@pydantic/genai-prices'

@@ -33,12 +33,12 @@ import { KINDS } from './providers/kinds.ts'
 import type { Budgets } from './state/budgets/budgets.ts'
 import { providerSecret } from './state/indexes/catalogue.ts'
 import { lastUses } from './state/indexes/last-uses.ts'
-import type { KindTable } from './upkeep/kind-table.ts'
-import type { LoadWatch } from './upkeep/load-watch.ts'
-import { type ModelCatalogue, modelCatalogue } from './upkeep/model-listing.ts'
-import { letGoWhenWarm } from './upkeep/program-pages.ts'
-import type { ProviderWork } from './upkeep/provider-work.ts'
-import type { SeedReport } from './upkeep/seed-step.ts'
+import type { SeedReport } from './upkeep/bootstrap/step.ts'
+import type { KindTable } from './upkeep/models/kind-table.ts'
+import { type ModelCatalogue, modelCatalogue } from './upkeep/models/model-listing.ts'
+import type { ProviderWork } from './upkeep/models/provider-work.ts'
+import type { LoadWatch } from './upkeep/watch/load-watch.ts'
+import { letGoWhenWarm } from './upkeep/watch/program-pages.ts'
 
 export interface GatewayOptions {
   readonly config: Config

@@ -11,7 +11,7 @@ import type { GoldenRecord } from './fixtures/golden-log.ts'
 
 /** Of a source tree: its own world, so that all that it writes is its own. */
 const buildOf = async (root: string): Promise<BudgetBuild> => {
-  const paths = ['tests/state/budgets/world.ts', 'src/state/budgets/writer.ts', 'src/upkeep/retirement.ts']
+  const paths = ['tests/state/budgets/world.ts', 'src/state/budgets/writer.ts', 'src/upkeep/budgets/retirement.ts']
   const modules = await Promise.all(paths.map((path) => import(join(root, path)) as Promise<Partial<BudgetBuild>>))
   return Object.assign({}, ...modules) as BudgetBuild
 }

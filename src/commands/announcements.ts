@@ -2,9 +2,9 @@
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { HealthBook } from '../state/health/book.ts'
 import type { FailedLogins } from '../state/indexes/failed-logins.ts'
-import { type Activation, openActivation } from '../upkeep/activation.ts'
-import { OPEN_BREAKERS_TOLD } from '../upkeep/instance-announced.ts'
-import { type AppliedBy, type Instances, openInstances } from '../upkeep/instances.ts'
+import { type Activation, openActivation } from '../upkeep/instances/activation.ts'
+import { OPEN_BREAKERS_TOLD } from '../upkeep/instances/instance-announced.ts'
+import { type AppliedBy, type Instances, openInstances } from '../upkeep/instances/instances.ts'
 import type { ControlPlane } from './control-plane.ts'
 
 export interface Announcements {

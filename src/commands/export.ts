@@ -23,7 +23,7 @@ import { LogHistory } from '../state/history/history.ts'
 import { HistoryUnavailable, type Moment, type PastPoint } from '../state/history/history-port.ts'
 import { ControlLogRefused, problemOf } from '../state/live/guards.ts'
 import { readPosition } from '../state/position-witness.ts'
-import { exportedText } from '../upkeep/export-bootstrap.ts'
+import { exportedText } from '../upkeep/export/bootstrap.ts'
 
 export interface ExportCommand {
   readonly config: Config

@@ -1,6 +1,6 @@
 // Admission by load, as the settings bound it.
 import { type Config, settingMs } from '../config.ts'
-import { type LoadWatch, memoryOfMachine, watchLoad } from '../upkeep/load-watch.ts'
+import { type LoadWatch, memoryOfMachine, watchLoad } from '../upkeep/watch/load-watch.ts'
 
 /** Of what the machine or the container has, for all processes together. */
 const MEMORY_PART = 0.8

@@ -9,8 +9,8 @@ import { type Sender, type SenderOptions, type SenderStatus, startSender } from 
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool/open.ts'
 import { TOPICS } from '../log/topics.ts'
 import type { LiveChain } from '../state/live-chain.ts'
-import { settleOrphans } from '../upkeep/orphans.ts'
-import { SpoolNeeds } from '../upkeep/spool-needs.ts'
+import { settleOrphans } from '../upkeep/budgets/orphans.ts'
+import { SpoolNeeds } from '../upkeep/budgets/spool-needs.ts'
 import { isKafka, logSettings } from './settings.ts'
 
 /** Who must have read a segment of the embedded log before it may go: the projection worker, under this name. */

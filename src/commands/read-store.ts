@@ -6,7 +6,7 @@ import {
   embeddedPostgresUrl,
   PostgresHeld,
   startEmbeddedPostgres,
-} from '../upkeep/embedded-postgres.ts'
+} from '../upkeep/postgres/embedded-postgres.ts'
 
 export interface ReadStore {
   readonly url: string

@@ -11,8 +11,8 @@ import { holdsLog } from '../log/embedded/log.ts'
 import type { LogSettings } from '../log/open-log.ts'
 import { KINDS, kindOf } from '../providers/kinds.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
-import type { KindTable } from '../upkeep/kind-table.ts'
-import { bootstrapFlaw } from '../upkeep/seed-check.ts'
+import { bootstrapFlaw } from '../upkeep/bootstrap/check.ts'
+import type { KindTable } from '../upkeep/models/kind-table.ts'
 import { accessProblem, type Wanted } from './data-access.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>

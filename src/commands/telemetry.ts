@@ -11,7 +11,7 @@ import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { SenderStatus } from '../log/sender/thread.ts'
 import type { LocalSpool } from '../log/spool/open.ts'
 import type { Budgets } from '../state/budgets/budgets.ts'
-import { openTraceExporter, type TraceExporter } from '../upkeep/trace-exporter.ts'
+import { openTraceExporter, type TraceExporter } from '../upkeep/watch/trace-exporter.ts'
 import type { Environment } from './settings.ts'
 
 /** How far the read models are, by the worker's last reports. Rejects while Postgres is away. */

@@ -7,7 +7,7 @@ import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../log/port.ts'
 import { spoolDirectory, writeWatermark } from '../log/spool/directory.ts'
 import { TOPICS } from '../log/topics.ts'
-import { letGoWhenWarm } from '../upkeep/program-pages.ts'
+import { letGoWhenWarm } from '../upkeep/watch/program-pages.ts'
 import { PROJECTION_CONSUMER } from './outcomes.ts'
 import { openReadStore, requestDaysOf } from './read-store.ts'
 

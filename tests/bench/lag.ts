@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
-import { embeddedPostgresUrl } from '../../src/upkeep/embedded-postgres.ts'
+import { embeddedPostgresUrl } from '../../src/upkeep/postgres/embedded-postgres.ts'
 import { openSql } from '../projections/support.ts'
 import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'

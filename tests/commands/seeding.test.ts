@@ -5,7 +5,7 @@ import { KIND_TABLE } from '../../src/commands/settings.ts'
 import { loadConfig } from '../../src/config.ts'
 import type { CommitQueue } from '../../src/state/commit/queue.ts'
 import type { LiveChain } from '../../src/state/live-chain.ts'
-import { modelFacts } from '../../src/upkeep/model-facts.ts'
+import { modelFacts } from '../../src/upkeep/models/model-facts.ts'
 import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
 
 const NO_PRICE = { contextWindow: null, input: null, output: null, cachedInput: null }

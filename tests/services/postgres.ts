@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openDatabase } from '../../projections/database.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/upkeep/embedded-postgres.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/upkeep/postgres/embedded-postgres.ts'
 
 export const silent: Diagnostics = { debug() {}, info() {}, warn() {}, error() {} }
 

@@ -48,7 +48,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // The settlement of orphans: the first of them is forgotten.
   'orphans-forgotten': {
-    file: 'src/upkeep/orphans.ts',
+    file: 'src/upkeep/budgets/orphans.ts',
     text: 'spool.openAtStart.map(',
     planted: 'spool.openAtStart.slice(1).map(',
   },
@@ -67,7 +67,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // Only what the admission reserved, not what a further attempt did.
   'orphans-at-their-first-price': {
-    file: 'src/upkeep/orphans.ts',
+    file: 'src/upkeep/budgets/orphans.ts',
     text: 'said.findLast((each)',
     planted: 'said.find((each)',
   },
@@ -142,7 +142,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // A late copy of what was shipped opens again what was settled behind it.
   'retired-reads-repeats': {
-    file: 'src/upkeep/unsettled-spending.ts',
+    file: 'src/upkeep/budgets/unsettled-spending.ts',
     text: 'if (sequence <= (this.#read.get(start) ?? -1)) return true',
     planted: 'if (sequence < -1) return true',
     focus: 'retired',

@@ -5,7 +5,7 @@ import { readJsonBody } from '../../inference/request/body.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { isStorable } from '../../lib/text/storable-text.ts'
 import type { LastUses } from '../../state/indexes/last-uses.ts'
-import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
+import type { ModelCatalogue } from '../../upkeep/models/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import {
   adminPrincipalOf,

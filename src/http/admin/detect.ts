@@ -13,7 +13,7 @@ import {
 } from '../../domain/registry/provider-test.ts'
 import { usdOf } from '../../lib/money.ts'
 import { t } from '../../lib/schema/schema.ts'
-import { type ModelDetection, withVerdict } from '../../upkeep/detect.ts'
+import { type ModelDetection, withVerdict } from '../../upkeep/models/detect.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { payerOf } from '../auth.ts'
 import type { ProviderDeps } from './provider-view.ts'

@@ -16,7 +16,7 @@ import {
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import type { AppliedBy } from '../../upkeep/instances.ts'
+import type { AppliedBy } from '../../upkeep/instances/instances.ts'
 import { ownerMeant, type Principal, seesTenant } from '../auth.ts'
 import { listed, Paging, tenantAsked } from './list.ts'
 import { PolicyView } from './resources.ts'

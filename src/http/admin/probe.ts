@@ -10,7 +10,7 @@ import {
 } from '../../domain/registry/provider-test.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
-import type { ProbeResult, Probes } from '../../upkeep/probes.ts'
+import type { ProbeResult, Probes } from '../../upkeep/models/probes.ts'
 import { ProbeAnswer } from './health-answers.ts'
 import { probeView } from './health-view.ts'
 import { providerOf } from './provider-view.ts'

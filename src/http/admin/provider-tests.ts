@@ -10,7 +10,7 @@ import {
 } from '../../domain/registry/provider-test.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
-import { CHECKS, type Check } from '../../upkeep/provider-checks.ts'
+import { CHECKS, type Check } from '../../upkeep/models/provider-checks.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { payerOf } from '../auth.ts'
 import { checked } from './check.ts'

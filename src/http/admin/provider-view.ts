@@ -5,9 +5,9 @@ import type { ProviderRow } from '../../domain/registry/provider.ts'
 import type { IdPrefix } from '../../lib/crypto/ids.ts'
 import type { Steering } from '../../state/indexes/steering.ts'
 import type { Commit, DataKeys, LiveState } from '../../state/port.ts'
-import type { KindTable } from '../../upkeep/kind-table.ts'
-import type { ModelCatalogue } from '../../upkeep/model-listing.ts'
-import type { ProviderWork } from '../../upkeep/provider-work.ts'
+import type { KindTable } from '../../upkeep/models/kind-table.ts'
+import type { ModelCatalogue } from '../../upkeep/models/model-listing.ts'
+import type { ProviderWork } from '../../upkeep/models/provider-work.ts'
 import type { providerHealth } from './health-view.ts'
 
 export interface ProviderDeps {

@@ -11,7 +11,7 @@ import {
 import { shownKind, testsOf } from '../../domain/registry/provider-test.ts'
 import { urlRefusal } from '../../lib/http-client/egress.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
-import { type KindTable, providerFlaw } from '../../upkeep/kind-table.ts'
+import { type KindTable, providerFlaw } from '../../upkeep/models/kind-table.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'
 import { credentialRoutes } from './credentials.ts'

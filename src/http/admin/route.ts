@@ -1,7 +1,7 @@
 // What an admin route is: a row of data. One runner gives every route the same order (401, 404, 403, validation), the same body rules,
 // and the table itself is what the scope tests and the OpenAPI document are made from.
 import type { Static, TSchema } from '../../lib/schema/schema.ts'
-import type { AppliedBy } from '../../upkeep/instances.ts'
+import type { AppliedBy } from '../../upkeep/instances/instances.ts'
 import type { Principal } from '../auth.ts'
 import type { WriteIntent } from './write.ts'
 

@@ -11,7 +11,7 @@ import { USAGE_EVENTS } from '../../domain/events/usage-closed.ts'
 import type { TSchema } from '../../lib/schema/schema.ts'
 import type { TopicName } from '../../log/topics.ts'
 import { WrappedDataKey, WrappedInstallationKey } from '../../state/data-keys/wrapped-keys.ts'
-import { InstanceAnnounced } from '../instance-announced.ts'
+import { InstanceAnnounced } from '../instances/instance-announced.ts'
 import { EVENT_DESCRIPTIONS } from './event-descriptions.ts'
 
 export interface EventContract {

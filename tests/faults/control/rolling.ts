@@ -8,7 +8,7 @@ import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
-import type { InstanceAnnounced } from '../../../src/upkeep/instance-announced.ts'
+import type { InstanceAnnounced } from '../../../src/upkeep/instances/instance-announced.ts'
 import { initTopics, kafkaSettings, NO_READ_MODELS } from '../../services/cluster.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
@@ -17,7 +17,7 @@ import { NEW_TYPE, NEW_TYPE_NAME, newerBuild } from './other-build.ts'
 const ROOT = join(import.meta.dir, '../../..')
 const PAUSE_MS = 20
 const ACTIVE_WITHIN_MS = 30_000
-/** As an instance counts the others: src/upkeep/heard-instances.ts. */
+/** As an instance counts the others: src/upkeep/instances/peers.ts. */
 const GONE_AFTER_MS = 5_000
 
 interface Tally {

@@ -6,9 +6,9 @@ import { newId } from '../../../src/lib/crypto/ids.ts'
 import { createPasswords } from '../../../src/lib/crypto/passwords.ts'
 import { FailedLogins } from '../../../src/state/indexes/failed-logins.ts'
 import type { Commit, DataKeys, LiveState } from '../../../src/state/port.ts'
-import { createLoginGuard } from '../../../src/upkeep/login-guard.ts'
-import { createOperators } from '../../../src/upkeep/operators.ts'
-import { createSessions } from '../../../src/upkeep/sessions.ts'
+import { createLoginGuard } from '../../../src/upkeep/console/login-guard.ts'
+import { createOperators } from '../../../src/upkeep/console/operators.ts'
+import { createSessions } from '../../../src/upkeep/console/sessions.ts'
 import { quiet } from '../../state/support.ts'
 
 export interface TestDoor {

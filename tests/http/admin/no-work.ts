@@ -1,5 +1,5 @@
 // Provider work for tests in which no provider is called.
-import type { ProviderWork } from '../../../src/upkeep/provider-work.ts'
+import type { ProviderWork } from '../../../src/upkeep/models/provider-work.ts'
 
 const nothing = (): never => {
   throw new Error('no provider is called here')

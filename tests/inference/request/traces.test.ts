@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { openTraces } from '../../../src/inference/request/trace.ts'
 import { createDialer } from '../../../src/lib/http-client/dialer.ts'
-import { openTraceExporter, type TraceExporter } from '../../../src/upkeep/trace-exporter.ts'
+import { openTraceExporter, type TraceExporter } from '../../../src/upkeep/watch/trace-exporter.ts'
 import { type Collector, startCollector } from '../../services/collector.ts'
 import { startUpstream } from '../../services/upstream.ts'
 import { entry, KEY, type TestGateway, testGateway } from '../gateway.ts'

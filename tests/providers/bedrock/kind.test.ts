@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createAwsEventStreamParser } from '../../../src/providers/bedrock/aws-event-stream.ts'
 import { bedrock } from '../../../src/providers/bedrock/kind.ts'
 import type { Reading, StreamPart, Target } from '../../../src/providers/port.ts'
-import { providerFlaw } from '../../../src/upkeep/kind-table.ts'
+import { providerFlaw } from '../../../src/upkeep/models/kind-table.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
 import { BEDROCK_STREAMS } from './streams.ts'
 

@@ -1,0 +1,93 @@
+// Aliases that entries of `bootstrap:` give to models and endpoint scopes. One that somebody else has does not hold up the rest of an entry: it goes without it,
+// lets go of what it no longer says, and takes the word once whoever has it let go. So words may be exchanged within one start.
+import type { Bootstrap } from '../../domain/bootstrap.ts'
+import type { ControlReader } from '../../domain/control.ts'
+import type { EventRecord } from '../../domain/kernel/decision.ts'
+import { Rejection } from '../../domain/kernel/rejection.ts'
+import { shadowedAliases } from '../../domain/references.ts'
+import { decideModel, naturalKey } from '../../domain/registry/model.ts'
+import { decideEndpoint, endpointKey } from '../../domain/steering/endpoint.ts'
+import { modelEntries, tenantOf } from './names.ts'
+import { providerNamed } from './providers.ts'
+
+const sameWord = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase()
+
+/** Whether something was refused since somebody else has a word. */
+const isTaken = (error: unknown): error is Rejection =>
+  error instanceof Rejection && error.reason === 'conflict' && error.param === 'aliases'
+
+/** Why a word cannot be had, or null. Throws what is refused for another reason. */
+const refusalOf = (decide: () => unknown): string | null => {
+  try {
+    decide()
+    return null
+  } catch (error) {
+    if (!isTaken(error)) throw error
+    return error.message
+  }
+}
+
+/** What is decided with as many of the wanted aliases as can be had: those that it has (`had`) go before new ones. */
+export const decideWithWords = (
+  wanted: readonly string[],
+  had: readonly string[],
+  decide: (aliases: string[]) => EventRecord[],
+): EventRecord[] => {
+  try {
+    return decide([...wanted])
+  } catch (error) {
+    if (!isTaken(error)) throw error
+  }
+  const isHad = (word: string) => had.some((own) => sameWord(own, word))
+  const taken = new Set<string>()
+  const without = () => wanted.filter((word) => taken.has(word))
+  for (const word of [...wanted.filter(isHad), ...wanted.filter((word) => !isHad(word))]) {
+    taken.add(word)
+    if (refusalOf(() => decide(without())) !== null) taken.delete(word)
+  }
+  return decide(without())
+}
+
+/** The aliases that entries of the settings say in vain, once everything is seeded. */
+export const wordNotes = (bootstrap: Bootstrap, state: ControlReader): string[] => {
+  const { endpoints = [] } = bootstrap
+  return [
+    ...modelEntries(bootstrap).flatMap(({ provider, name, aliases = [] }) => {
+      const providerId = aliases.length === 0 ? undefined : providerNamed(state, provider)?.id
+      const [row] = state.table('models').findRows('natural', naturalKey(providerId ?? '', name))
+      if (row?.managed_by !== 'bootstrap') return []
+      const decide = (more: string) =>
+        decideModel(state, { do: 'change', id: row.id, managed_by: 'bootstrap', aliases: [...row.aliases, more] })
+      const missing = lacking(aliases, [...row.aliases, row.name])
+      return notesOf(`bootstrap.models "${name}" of "${provider}"`, missing, decide)
+    }),
+    ...endpoints.flatMap(({ tenant, slug, aliases = [] }) => {
+      const [row] = state.table('endpoints').findRows('slug', endpointKey(tenantOf(state, tenant), slug))
+      if (row?.managed_by !== 'bootstrap') return []
+      const { id, tenant_id, name, description, enabled, overrides } = row
+      const as = {
+        id,
+        slug: row.slug,
+        tenant_id,
+        name,
+        description,
+        enabled,
+        overrides,
+        managed_by: 'bootstrap',
+      } as const
+      const decide = (more: string) => decideEndpoint(state, { do: 'upsert', ...as, aliases: [...row.aliases, more] })
+      const what = `bootstrap.endpoints "${slug}"`
+      const shadowed = shadowedAliases(state, row.aliases).map((warning) => `${what}: ${warning}`)
+      return [...notesOf(what, lacking(aliases, row.aliases), decide), ...shadowed]
+    }),
+  ]
+}
+
+const lacking = (wanted: readonly string[], had: readonly string[]): readonly string[] =>
+  wanted.filter((word) => !had.some((own) => sameWord(own, word)))
+
+const notesOf = (what: string, missing: readonly string[], decide: (word: string) => unknown): string[] =>
+  missing.flatMap((word) => {
+    const why = refusalOf(() => decide(word))
+    return why === null ? [] : [`${what}: it goes without the alias "${word}": ${why}`]
+  })

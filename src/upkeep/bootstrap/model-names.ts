@@ -1,0 +1,57 @@
+// How a file names one row of the registry of models. A bare name means the rows of every provider that serves it; where an id stands, one row is meant.
+import type { ControlReader } from '../../domain/control.ts'
+import type { ManagedBy } from '../../domain/kernel/fields.ts'
+import type { ModelRow } from '../../domain/registry/model.ts'
+import { meansRow, modelOf } from '../../domain/registry/model-row.ts'
+
+/** What the shortest of the members that name models holds. */
+const MAX_LENGTH = 256
+/** In front of a text that names nothing, and that a start would take for a row. */
+const GONE = 'gone:'
+
+/** What stands in a file for one row of the registry; null where no text would be read as it again. */
+const textOfRow = (state: ControlReader, { id, name, provider_id }: ModelRow): string | null => {
+  const text = `provider:${state.table('providers').get(provider_id)?.name}/${name}`
+  return text.length <= MAX_LENGTH && modelOf(state, text) === id ? text : null
+}
+
+/** The models that one row names, as a file names them: of an id the row that it means, not the name, which others may have too. Remembers what it could not say so. */
+export class ModelTexts {
+  readonly #ids: string[] = []
+  readonly #gone: string[] = []
+
+  /** `managedBy`: of the row that names them. What the settings say waits for a row to come; what the API said is a name that nobody has. */
+  constructor(
+    readonly state: ControlReader,
+    readonly managedBy: ManagedBy,
+  ) {}
+
+  of(text: string): string {
+    const row = this.state.table('models').get(text)
+    if (row === undefined) return this.#nameOf(text)
+    const named = textOfRow(this.state, row)
+    if (named === null) this.#ids.push(`${JSON.stringify(row.name)} (${row.id})`)
+    return named ?? text
+  }
+
+  #nameOf(text: string): string {
+    if (this.managedBy === 'bootstrap' || !meansRow(this.state, text)) return text
+    this.#gone.push(JSON.stringify(text))
+    return `${GONE}${text}`.slice(0, MAX_LENGTH).toWellFormed()
+  }
+
+  /** The note about an entry that names a row by its id, which another installation does not have, or one that is not there. */
+  noteOn(what: string): { readonly note?: string } {
+    const notes = [
+      ...(this.#ids.length === 0
+        ? []
+        : [`${what} names models by id, which only this installation knows: ${this.#ids.join(', ')}`]),
+      ...(this.#gone.length === 0
+        ? []
+        : [
+            `${what} names models that are not there, "${GONE}" in front so that no start takes them for others: ${this.#gone.join(', ')}`,
+          ]),
+    ]
+    return notes.length === 0 ? {} : { note: notes.join('; ') }
+  }
+}

@@ -1,0 +1,74 @@
+// The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
+// Several instances may seed at once: all of it goes through the chain, and only what counted is told.
+
+import { decideTenant } from '../../domain/access/tenant.ts'
+import type { ControlReader } from '../../domain/control.ts'
+import { wordNotes } from './aliases.ts'
+import { requireReferences } from './check.ts'
+import { type KnownFacts, unsaidNotes } from './dropped-fields.ts'
+import { usualTextNotes, workingTexts } from './given-keys.ts'
+import { keySettingNotes, keySettingSteps } from './key-settings.ts'
+import { keySteps, mintedKeys, prepareKeys } from './keys.ts'
+import { forgottenLimits, limitSteps } from './limits.ts'
+import { modelSteps } from './models.ts'
+import { DEFAULT_TENANT } from './names.ts'
+import { policyNotes, policySteps } from './policies.ts'
+import { forgottenCorrections, priceSteps } from './prices.ts'
+import { providerSteps } from './providers.ts'
+import { steeringNotes, steeringSteps } from './steering.ts'
+import { commitSteps, type SeedDeps, type SeedInput, type SeedReport, type SeedStep } from './step.ts'
+import { forgotten } from './unlisted.ts'
+
+const tenantSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
+  const entries = bootstrap.tenants ?? []
+  const own: typeof entries = entries.some(({ slug }) => slug === DEFAULT_TENANT)
+    ? []
+    : [{ slug: DEFAULT_TENANT, name: 'Default' }]
+  return [...own, ...entries].map(({ slug, name, plan = null, rate_limits = null }) => {
+    const id = deps.newId('ten')
+    const isListed = entries.some((entry) => entry.slug === slug)
+    const decide = (state: ControlReader) => {
+      const [existing] = state.table('tenants').find('slug', slug)
+      const row = existing === undefined ? undefined : state.table('tenants').get(existing)
+      const fields = { name, plan, rate_limits, managed_by: 'bootstrap' } as const
+      if (row === undefined) return decideTenant(state, { do: 'create', id, slug, ...fields })
+      const touched = row.managed_by !== 'bootstrap' || !isListed
+      return touched ? [] : decideTenant(state, { do: 'replace', id: row.id, ...fields })
+    }
+    return { what: `bootstrap.tenants "${slug}"`, decide }
+  })
+}
+
+/**
+ * Prepares the seeding of one process. Each run asks providers what has to be known of new models, then decides everything at once, in an order in which
+ * everything finds what it names: tenants, providers, models, policies, keys, what steers and limits them, and corrected prices. That is one decision, several only when they do
+ * not fit into one; a further run goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
+ * send, and a run before it writes anything when the settings name what nothing has; a run throws CommitFailure when the log does not answer.
+ */
+export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<SeedReport>) => {
+  const keys = prepareKeys(input, deps)
+  return async () => {
+    requireReferences(input.bootstrap, deps)
+    const { control } = deps.live
+    const report: SeedReport = { minted: [], working: [], notes: [] }
+    const steps = [...tenantSteps(input, deps), ...providerSteps(input, deps, report)]
+    const known: KnownFacts = new Map()
+    steps.push(...(await modelSteps(input, steps, known, deps, report)))
+    steps.push(...policySteps(input, deps), ...keySteps(keys), ...keySettingSteps(keys))
+    steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps), ...priceSteps(input, deps))
+    await commitSteps(steps, deps, report)
+    report.minted.push(...mintedKeys(keys, control))
+    report.working.push(...workingTexts(keys, control))
+    report.notes.push(...unsaidNotes(known, control, deps.kindTable))
+    report.notes.push(...wordNotes(input.bootstrap, control), ...keySettingNotes(keys, control))
+    report.notes.push(...usualTextNotes(keys, control))
+    report.notes.push(
+      ...policyNotes(input.bootstrap, control),
+      ...forgotten(input, deps),
+      ...forgottenLimits(input, deps),
+    )
+    report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
+    report.notes.push(...forgottenCorrections(input.bootstrap, control))
+    return report
+  }
+}

@@ -1,0 +1,132 @@
+// Recomputes what a budget's present window has cost: from the outcomes in the requests topic, and the account once more from its partition. Compares.
+import { type Amount, isEqual, minus, NO_AMOUNT } from '../../domain/budgets/amount.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { type EventLog, LogGap, LogUnavailable } from '../../log/port.ts'
+import type { BudgetStanding, OpenBudgets } from '../../state/budgets/budgets.ts'
+import { Outcomes, Refold } from './budget-recount.ts'
+
+export interface BudgetVerdict {
+  readonly account: string
+  /** By the account: what instances have told, and this one has not told yet. Without what was carried over from another cut of windows. */
+  readonly spent: Amount
+  /** By the outcomes. */
+  readonly recomputed: Amount
+  readonly carried: Amount
+  readonly reserved: Amount
+  readonly overrunNanoUsd: number
+  readonly outcomes: number
+  /** Records that were left to read when the time was over: who asks again goes on there. */
+  readonly unread: number
+  /** All outcomes since this window began were read: the log still holds them, and nothing is left to read. */
+  readonly complete: boolean
+  /** The account, folded anew from its partition, is the one that is served. Null: not all of it was read. */
+  readonly foldsAlike: boolean | null
+  /** Null: it cannot be said, since not all could be read, or since it is being spent from. */
+  readonly matches: boolean | null
+}
+
+export interface VerificationDeps {
+  readonly log: EventLog
+  readonly budgets: OpenBudgets
+  /** For so long one call reads and looks at the most. */
+  readonly limitMs?: number
+  /** What does not match is told when nothing has moved for so long. */
+  readonly stillMs?: number
+}
+
+/** Below what proxies wait for. */
+const LIMIT_MS = 45_000
+/** Other instances tell what they spent within seconds: so long it is looked again, less where nothing has moved for as long as that takes. */
+const SETTLES_MS = 12_000
+const STILL_MS = 8_000
+const LOOK_MS = 500
+/** Of accounts that were not read to the end. */
+const MOST_UNFINISHED = 2
+
+interface Recount {
+  readonly account: string
+  readonly outcomes: Outcomes
+  readonly refold: Refold
+}
+
+/** Answers null where nothing is counted of a budget, or the log cannot be read now. */
+export type VerifyBudget = (row: BudgetRow, signal: AbortSignal) => Promise<BudgetVerdict | null>
+
+/** What is not read to the end in the time of one call is gone on with by the next. */
+export const budgetVerifier = (deps: VerificationDeps): VerifyBudget => {
+  const unfinished = new Map<string, Recount>()
+  const recountOf = (row: BudgetRow, { account, startMs }: BudgetStanding): Recount => {
+    const begun = unfinished.get(account)
+    // Whoever reads has it for himself.
+    unfinished.delete(account)
+    if (begun !== undefined) return begun
+    const { log, budgets } = deps
+    return {
+      account,
+      outcomes: new Outcomes(log, account, Math.max(startMs, Date.parse(row.created_at))),
+      refold: new Refold(log, budgets.leases.ledger, row.tenant_id, account),
+    }
+  }
+  return async (row, signal) => {
+    if (!(await deps.budgets.caughtUp(row.tenant_id, SETTLES_MS))) return null
+    const until = AbortSignal.any([signal, AbortSignal.timeout(deps.limitMs ?? LIMIT_MS)])
+    try {
+      for (;;) {
+        const standing = deps.budgets.standing(row)
+        if (standing === null) return null
+        const recount = recountOf(row, standing)
+        const verdict = await verdictOn(row, recount, deps, until)
+        if (verdict === 'ended') continue // its window: the next one is looked at
+        if (verdict !== null && verdict.matches === null) {
+          unfinished.set(recount.account, recount)
+          for (const oldest of unfinished.keys()) if (unfinished.size > MOST_UNFINISHED) unfinished.delete(oldest)
+        }
+        return verdict
+      }
+    } catch (error) {
+      // What was to be read expired meanwhile, or the log is away.
+      if (error instanceof LogUnavailable || error instanceof LogGap) return null
+      throw error
+    }
+  }
+}
+
+/** Looks again and again, until it matches or will not, or the time is over. */
+const verdictOn = async (
+  row: BudgetRow,
+  { account, outcomes, refold }: Recount,
+  { budgets, stillMs = STILL_MS }: VerificationDeps,
+  until: AbortSignal,
+): Promise<BudgetVerdict | null | 'ended'> => {
+  let settlingSinceMs: number | null = null
+  let foldsAlike: boolean | null = null
+  let still = { spent: NO_AMOUNT, recomputed: NO_AMOUNT, sinceMs: performance.now() }
+  for (;;) {
+    const open = budgets.leases.opens.get(account)
+    if (open !== undefined) budgets.leases.tell(open)
+    const unread = await outcomes.read(until)
+    const recomputed = outcomes.sum
+    const standing = budgets.standing(row)
+    if (standing === null) return null
+    if (standing.account !== account) return 'ended'
+    const carried = budgets.leases.ledger.account(row.tenant_id, account)?.carried ?? NO_AMOUNT
+    const spent = minus(standing.spent, carried)
+    const { reserved, overrunNanoUsd } = standing
+    foldsAlike = (await refold.isAlike(until)) ?? foldsAlike
+    const complete = unread === 0 && outcomes.areKept
+    const found = { account, spent, recomputed, carried, reserved, overrunNanoUsd, outcomes: outcomes.count }
+    const verdict = (matches: boolean | null) => ({ ...found, unread, complete, foldsAlike, matches })
+    if (unread === 0 && foldsAlike === true && isEqual(spent, recomputed)) return verdict(true)
+    const nowMs = performance.now()
+    settlingSinceMs ??= nowMs
+    const areSame = isEqual(still.spent, spent) && isEqual(still.recomputed, recomputed)
+    if (!areSame) still = { spent, recomputed, sinceMs: nowMs }
+    const isStill = nowMs - still.sinceMs >= stillMs
+    if (isStill || unread > 0 || until.aborted || nowMs - settlingSinceMs >= SETTLES_MS) {
+      if (foldsAlike === false) return verdict(false)
+      return verdict(isStill && complete && !isEqual(spent, recomputed) ? false : null)
+    }
+    await pause(LOOK_MS, until)
+  }
+}

@@ -1,0 +1,118 @@
+// What the log is told of a dead holder, from what it knows of it and what the outcomes say. Writes and reads nothing.
+
+import { type Account, REMEMBERED_MS } from '../../domain/budgets/account.ts'
+import { isNothing, minus, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
+import type { BudgetRow } from '../../domain/budgets/budget.ts'
+import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../../domain/budgets/budget-events.ts'
+import { type Holder, MOST_HOLDERS } from '../../domain/budgets/holder.ts'
+import { overrunIn, overrunSums } from '../../domain/budgets/lease.ts'
+import type { OpenBudgets } from '../../state/budgets/budgets.ts'
+import { termsOf } from '../../state/budgets/open-account.ts'
+import type { ByAccount, Sums } from './spool-spending.ts'
+
+/** Accounts that one record names here: well below the most that one may. */
+const ACCOUNTS_A_RECORD = 32
+/** Nobody is forgotten sooner: half of what accounts remember closed holders for, since clocks differ. */
+const FORGOTTEN_MS = REMEMBERED_MS / 2
+/** Unless there are many of them. */
+const MANY_HOLDERS = MOST_HOLDERS / 2
+
+export interface TellingDeps {
+  readonly budgets: OpenBudgets
+  budgetRow(id: string): BudgetRow | undefined
+}
+
+type Who = Pick<LeaseClosed, 'holder' | 'instance'>
+
+/** What the log does not know of a holder yet; none: nothing. */
+export const tellings = (
+  tenantId: string,
+  who: Who,
+  accounts: ByAccount,
+  { budgets, budgetRow }: TellingDeps,
+  isSettled: boolean,
+): BudgetEvent[] => {
+  const { ledger } = budgets.leases
+  const events: BudgetEvent[] = []
+  const all: LeaseTally[] = []
+  for (const [account, sums] of accounts) {
+    const known = ledger.account(tenantId, account)
+    const before = known?.holders.get(who.holder)
+    const tally = told(account, sums, before)
+    if (
+      before === undefined
+        ? isForgotten(known, sums, ledger.place(tenantId).logAtMs)
+        : !isNews(tally, before, isSettled)
+    )
+      continue
+    if (known === undefined) {
+      const data = openedAgain(tenantId, account, budgetRow(budgetOf(account)), budgets)
+      events.push({ type: 'account.opened', data })
+    }
+    all.push(tally)
+  }
+  for (let from = 0; from < all.length; from += ACCOUNTS_A_RECORD) {
+    const some = all.slice(from, from + ACCOUNTS_A_RECORD)
+    if (isSettled) {
+      const sums = some.map(({ returned: _, ...rest }) => rest)
+      events.push({ type: 'lease.closed', data: { ...who, accounts: sums } })
+    } else events.push({ type: 'lease.settled', data: { ...who, accounts: some } })
+  }
+  return events
+}
+
+/** Of an account's name. */
+export const budgetOf = (account: string): string => account.slice(0, account.indexOf('/'))
+
+/** The larger of what it told and what its outcomes say, and what was settled for it since. What closed it before, unless it was a retirement, knew that too. */
+export const told = (account: string, sums: Sums, before: Holder | undefined): LeaseTally => ({
+  account,
+  returned: before?.returned ?? NO_AMOUNT,
+  spent: plus(most(sums.spent, before === undefined || isExact(before) ? NO_AMOUNT : before.spent), sums.orphaned),
+  counted: most(sums.counted, before?.counted ?? NO_AMOUNT),
+  ...overrunSums(most(sums.overrun, before === undefined ? NO_AMOUNT : overrunIn(before))),
+})
+
+/** Closed with all that it ever spent. */
+export const isExact = ({ closed, orphaned }: Holder): boolean => closed && orphaned === undefined
+
+/** Whether it changes what the log knows of a holder. */
+const isNews = (tally: LeaseTally, before: Holder, closes: boolean): boolean =>
+  (closes && !isExact(before)) ||
+  !isNothing(minus(tally.spent, before.spent)) ||
+  !isNothing(minus(tally.counted, before.counted)) ||
+  !isNothing(minus(overrunIn(tally), overrunIn(before)))
+
+/**
+ * Whoever spent from a lease was granted it in this account. That the account does not know him says that he was closed, with all that he spent, so long ago
+ * that his name is forgotten: told again it would count twice. Not so where the account's own past may have expired from the log, nor where he has spent too
+ * lately for that: then the log has lost what it once held.
+ */
+const isForgotten = (account: Account | undefined, { leased, newestMs }: Sums, logAtMs: number): boolean =>
+  account !== undefined &&
+  account.forgotten !== true &&
+  leased &&
+  (newestMs <= logAtMs - FORGOTTEN_MS || account.holders.size > MANY_HOLDERS)
+
+/** The log does not know it: the process died before it could tell. Of a budget that is gone nobody can say the terms; should it come back, it brings them. */
+const openedAgain = (
+  tenantId: string,
+  account: string,
+  row: BudgetRow | undefined,
+  { leases: { ledger }, lines }: OpenBudgets,
+): AccountOpened => {
+  const budget_id = budgetOf(account)
+  const [startMs = '', endMs = ''] = account.slice(budget_id.length + 1).split('-')
+  const isLost = row !== undefined && ledger.forgets(tenantId, row, Number(startMs))
+  return {
+    account,
+    budget_id,
+    window_start_ms: Number(startMs),
+    window_end_ms: endMs === '' ? null : Number(endMs),
+    ...(row === undefined ? NO_TERMS : termsOf(row, lines.saysLimitsHeight())),
+    ...(isLost ? { forgotten: true } : {}),
+  }
+}
+
+/** Below the height of every decision. */
+const NO_TERMS = { height: 0, limit_nano_usd: null, limit_tokens: null, enforcement: 'soft' } as const

@@ -1,0 +1,158 @@
+// What a crash left open: admitted, never settled. Settled at start as `orphaned`, at the reserved worst case of every attempt that was recorded.
+import {
+  type AttemptSummary,
+  RequestAdmitted,
+  RequestAttempted,
+  RequestExtended,
+  type RequestSettled,
+} from '../../domain/events/request.ts'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import { TypeCompiler } from '../../lib/schema/schema.ts'
+import type { LocalSpool } from '../../log/spool/open.ts'
+import type { OpenAdmission } from '../../log/spool/open-admissions.ts'
+import { type Appended, SpoolClosed } from '../../log/spool/port.ts'
+
+/** The spool looks after its disk once a second. */
+const AGAIN_MS = 1_000
+
+const admittedSchema = TypeCompiler.Compile(RequestAdmitted)
+const attemptedSchema = TypeCompiler.Compile(RequestAttempted)
+const extendedSchema = TypeCompiler.Compile(RequestExtended)
+
+export interface OrphanReport {
+  readonly settled: number
+  /** Admissions that could not be read; they stay open in the spool and are looked at again at the next start. */
+  readonly unreadable: number
+}
+
+/**
+ * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission, so that the settlement follows it in
+ * the same partition. Resolves when all of it is as durable as the spool makes it, or stands there and waits for the log; a disk that is full or refuses to sync is
+ * waited for, as long as this process goes on (`signal`). With `log.durability: log` the own
+ * spool's sender must run already.
+ */
+export const settleOrphans = async (spool: LocalSpool, signal?: AbortSignal): Promise<OrphanReport> => {
+  const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open) }))
+  const readable = settlements.filter(({ settled }) => settled !== null)
+  await Promise.all(
+    readable.map(({ open, settled }) => settleInSpool(spool, open.subject, JSON.stringify(settled), signal)),
+  )
+  return { settled: readable.length, unreadable: settlements.length - readable.length }
+}
+
+/** A full disk takes it once there is room: what a dead process held of budgets is given back only behind it. */
+const settleInSpool = async (
+  spool: LocalSpool,
+  subject: string,
+  data: string,
+  signal?: AbortSignal,
+): Promise<Appended> => {
+  for (;;) {
+    try {
+      return await spool
+        .append('requests', 'request.settled', subject, data)
+        .catch((error: unknown) => standsInSpool(error, signal))
+    } catch (error) {
+      const isFull = error instanceof SpoolClosed && error.written === null
+      if (!isFull || signal === undefined) throw error
+      await pause(AGAIN_MS, signal)
+      if (signal.aborted) throw error
+    }
+  }
+}
+
+/** Where the log is asked for more than the spool (`log.durability: log`) and is away, or a sync was refused (`host`): it is settled all the same, and will be in the log. */
+const standsInSpool = async (error: unknown, signal?: AbortSignal): Promise<Appended> => {
+  if (!(error instanceof SpoolClosed) || error.written === null) throw error
+  if (error.durable === null) return error.written
+  if (signal?.aborted) throw error
+  const stopped = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
+  await Promise.race([error.durable, stopped])
+  if (signal?.aborted) throw error
+  return error.written
+}
+
+/** The settlement of an admission that nobody will settle any more. Null when the admission is not readable. Pure. */
+export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
+  const admitted: unknown = JSON.parse(open.data)
+  if (!admittedSchema.Check(admitted)) return null
+  const later = open.attempts.map((text): unknown => JSON.parse(text))
+  const further = later.filter((each) => attemptedSchema.Check(each))
+  // A further attempt says all that an extension says, and more.
+  const said = [{ ...admitted, n: 1 }, ...later.filter((each) => extendedSchema.Check(each))]
+  const last = further.at(-1) ?? admitted
+  const cost = worstCase(said)
+  // Each record says what the whole request may come to: the last one holds.
+  const { budget } = said.findLast((each) => each.budget !== undefined) ?? {}
+  return {
+    ...factsOf(admitted),
+    admission: open.recordId,
+    outcome: 'orphaned',
+    status: 500,
+    error_code: 'internal_error',
+    provider: last.provider,
+    provider_id: last.provider_id,
+    routed_model: last.model,
+    model_id: last.model_id,
+    fallback_used: further.length > 0,
+    cache_hit: false,
+    attempts: [{ n: 1, provider: admitted.provider, model: admitted.model }, ...further]
+      .slice(0, 64)
+      .map(orphanedAttempt),
+    finish_reason: null,
+    prompt_tokens: null,
+    completion_tokens: null,
+    cached_prompt_tokens: null,
+    reasoning_tokens: null,
+    raw_usage: null,
+    cost_nano_usd: cost,
+    cost_basis: cost === null ? 'unpriced' : 'estimated',
+    price_version: null,
+    // Nobody measured it, and the time until the restart would say nothing about the provider.
+    latency_ms: 0,
+    ttft_ms: null,
+    ...(budget === undefined ? {} : { budget }),
+  }
+}
+
+const orphanedAttempt = ({ n, provider, model }: { n: number; provider: string; model: string }): AttemptSummary => ({
+  n,
+  provider,
+  model,
+  outcome: 'orphaned',
+  error_code: 'internal_error',
+  upstream_status: null,
+  latency_ms: null,
+  ttft_ms: null,
+})
+
+/** What all attempts reserved together, each what was said of it last; null as soon as one of them has no price. */
+const worstCase = (said: readonly { n: number; reserved_nano_usd: number | null }[]): number | null => {
+  const reserved = new Map(said.map((each) => [each.n, each.reserved_nano_usd]))
+  let sum = 0
+  for (const nanoUsd of reserved.values()) {
+    if (nanoUsd === null) return null
+    sum += nanoUsd
+  }
+  return sum
+}
+
+const factsOf = (admitted: RequestAdmitted) => ({
+  id: admitted.id,
+  request_id: admitted.request_id,
+  trace_id: admitted.trace_id,
+  at_ms: admitted.at_ms,
+  tenant_id: admitted.tenant_id,
+  key_id: admitted.key_id,
+  requested_model: admitted.requested_model,
+  endpoint: admitted.endpoint,
+  policy_id: admitted.policy_id,
+  strategy: admitted.strategy,
+  stream: admitted.stream,
+  user: admitted.user,
+  task: admitted.task,
+  revision: admitted.revision,
+  frame: admitted.frame,
+  seed: admitted.seed,
+  ...(admitted.purpose === undefined ? {} : { purpose: admitted.purpose }),
+})

@@ -1,0 +1,58 @@
+// What a recovery says of holders that it must not close yet, written down before it does: whoever recovers the spool once more says the same, not more.
+import { join } from 'node:path'
+import { Amount } from '../../domain/budgets/amount.ts'
+import { type Static, TypeCompiler, t } from '../../lib/schema/schema.ts'
+import { replaceDurably } from '../../log/spool/directory.ts'
+import type { LocalSpool } from '../../log/spool/open.ts'
+
+const NAME = 'orphans-said'
+
+/** What the log is told, or was told, that these holders have spent. */
+export interface OrphansSaid {
+  /** With all that was settled for them before this record of the spool. */
+  readonly upTo: number
+  /** By holder and account. */
+  readonly spent: ReadonlyMap<string, ReadonlyMap<string, Amount>>
+}
+
+export const NOTHING_SAID: OrphansSaid = { upTo: 0, spent: new Map() }
+
+const Written = t.Object({
+  up_to: t.Integer({ minimum: 0 }),
+  spent: t.Array(t.Object({ holder: t.String(), account: t.String(), spent: Amount })),
+})
+const written = TypeCompiler.Compile(Written)
+
+type Directory = Pick<LocalSpool, 'directory' | 'files'>
+
+/** What was written down last; nothing where nobody did, or where it cannot be read. */
+export const orphansSaid = ({ directory, files }: Directory): OrphansSaid => {
+  const path = join(directory, NAME)
+  if (files.size(path) === null) return NOTHING_SAID
+  const noted = parsed(files.readWhole(path).toString('utf8'))
+  if (noted === null) return NOTHING_SAID
+  const byHolder = new Map<string, Map<string, Amount>>()
+  for (const { holder, account, spent } of noted.spent) {
+    const accounts = byHolder.get(holder) ?? new Map<string, Amount>()
+    byHolder.set(holder, accounts.set(account, spent))
+  }
+  return { upTo: noted.up_to, spent: byHolder }
+}
+
+const parsed = (text: string): Static<typeof Written> | null => {
+  try {
+    const value: unknown = JSON.parse(text)
+    return written.Check(value) ? value : null
+  } catch {
+    return null // nothing that this build can use: as if nobody had written it down
+  }
+}
+
+/** Durable when it returns. In the place of what was written down before. */
+export const writeOrphansSaid = ({ directory, files }: Directory, { upTo, spent }: OrphansSaid): void => {
+  const all = [...spent].flatMap(([holder, accounts]) =>
+    [...accounts].map(([account, amount]) => ({ holder, account, spent: amount })),
+  )
+  const text: Static<typeof Written> = { up_to: upTo, spent: all }
+  replaceDurably(directory, NAME, `${JSON.stringify(text)}\n`, files)
+}

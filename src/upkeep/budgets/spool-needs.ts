@@ -1,0 +1,50 @@
+// From which record on the outcomes of the own spool are needed to know what was spent of budgets: segments after it are kept, whoever has passed them.
+import type { LocalSpool } from '../../log/spool/open.ts'
+import { neededFrom, noteNeeded } from './spool-spending.ts'
+
+/** How often it is written down. */
+const NOTE_MS = 10_000
+
+export class SpoolNeeds {
+  #spool: Pick<LocalSpool, 'directory' | 'files'> | null = null
+  #record = 0
+  /** What was written down last. */
+  #noted = -1
+  #notedAtMs = Number.NEGATIVE_INFINITY
+  #recovered = false
+
+  constructor(private readonly monotonicMs: () => number) {}
+
+  get record(): number {
+    return this.#record
+  }
+
+  /** What an earlier process has written down holds until what it held is given back. */
+  of(spool: Pick<LocalSpool, 'directory' | 'files'>): void {
+    this.#spool = spool
+    this.#record = neededFrom(spool)
+  }
+
+  /** What dead processes of the spool held is given back; not so when the process was stopped meanwhile. */
+  recovered(isDone: boolean): void {
+    this.#recovered = isDone
+  }
+
+  from(record: number): void {
+    if (!this.#recovered) return
+    this.#record = record
+    if (this.monotonicMs() - this.#notedAtMs >= NOTE_MS) this.note()
+  }
+
+  /** Writes it down now: what was told is not read again by the next start. Call it at the end of the process too. */
+  note(): void {
+    if (!this.#recovered || this.#spool === null || this.#record === this.#noted) return
+    this.#notedAtMs = this.monotonicMs()
+    try {
+      noteNeeded(this.#spool, this.#record)
+      this.#noted = this.#record
+    } catch {
+      // A disk that is full or fails: the spool says so. What was noted before names an earlier record, so only more is kept, until the next time.
+    }
+  }
+}

@@ -1,0 +1,127 @@
+// What the outcomes of a spool charge to budgets, and from which record on it has to be read again.
+import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
+import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
+import { overrunIn } from '../../domain/budgets/lease.ts'
+import { LogReplaced } from '../../log/port.ts'
+import { readSegmentHeader } from '../../log/segments/header.ts'
+import { SegmentCursor } from '../../log/segments/reader.ts'
+import { listSegments } from '../../log/segments/writer.ts'
+import { readWatermark, writeWatermark } from '../../log/spool/directory.ts'
+import type { LocalSpool } from '../../log/spool/open.ts'
+import type { SpoolRecord } from '../../log/spool/record.ts'
+import { NOTHING_SAID, type OrphansSaid, orphansSaid } from './reported-orphans.ts'
+
+/** Under this name a spool keeps from which record on its outcomes are needed. */
+const CONSUMER = 'budgets'
+const BATCH_RECORDS = 512
+
+/** Of one holder in one account. */
+export interface Sums {
+  /** Whose requests these were. */
+  readonly tenantId: string | undefined
+  /** With what was settled for it and was said before. */
+  spent: Amount
+  counted: Amount
+  overrun: Amount
+  /** Settled for it after its death, beyond that. */
+  orphaned: Amount
+  /** Anything was settled for it after its death. */
+  hasOrphans: boolean
+  /** Some of it was taken from a lease: the log has seen this holder. */
+  leased: boolean
+  /** When the newest of its outcomes was written. */
+  newestMs: number
+}
+export type ByAccount = Map<string, Sums>
+export type SpentByHolder = Map<string, ByAccount>
+
+/** From which record on the outcomes of a spool are needed. */
+export const neededFrom = (spool: Pick<LocalSpool, 'directory' | 'files'>): number =>
+  readWatermark(spool.directory, CONSUMER, 'spool', spool.files)
+
+/** Nothing before this record is needed any more. */
+export const noteNeeded = (spool: Pick<LocalSpool, 'directory' | 'files'>, record: number): void =>
+  writeWatermark(spool.directory, CONSUMER, 'spool', record, spool.files)
+
+/** What the outcomes of a spool charge to leases, from the record that is still needed. Reads in pieces: the process serves meanwhile. */
+export const spentIn = async (
+  spool: Pick<LocalSpool, 'directory' | 'files' | 'end'>,
+  signal: AbortSignal,
+): Promise<SpentByHolder> => {
+  const sums: SpentByHolder = new Map()
+  const { directory, files, end } = spool
+  if (files.size(directory) === null) return sums
+  const cursor = new SegmentCursor({ directory, files })
+  const from = neededFrom(spool)
+  const before = orphansSaid(spool)
+  // What was said once is known to the log before the mark goes on.
+  const said = before.upTo > from ? before : NOTHING_SAID
+  try {
+    if (!seek(cursor, from)) return sums
+    for (;;) {
+      const records = cursor.next(BATCH_RECORDS)
+      for (const each of records)
+        if (each.type === 'request.settled' && each.data.includes('"budget":[')) add(sums, each, said)
+      const last = records.at(-1)
+      if (signal.aborted || (last !== undefined && last.record + 1 >= end) || (records.length === 0 && cursor.atEnd))
+        break
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+    return sums
+  } finally {
+    cursor.close()
+  }
+}
+
+/** What was needed may be gone where an earlier build has deleted it: then all that is there. */
+const seek = (cursor: SegmentCursor, record: number): boolean => {
+  try {
+    return cursor.seek({ record })
+  } catch (error) {
+    if (error instanceof LogReplaced) return cursor.seek({ record: 0 })
+    throw error
+  }
+}
+
+type Outcome = Pick<SpoolRecord, 'record' | 'data' | 'atMs'>
+
+const add = (sums: SpentByHolder, { record, data, atMs }: Outcome, said: OrphansSaid): void => {
+  const { tenant_id, budget } = JSON.parse(data) as { tenant_id?: string; budget?: readonly BudgetCharge[] }
+  for (const charge of budget ?? []) {
+    const accounts = sums.get(charge.holder) ?? new Map<string, Sums>()
+    sums.set(charge.holder, accounts)
+    const spent = said.spent.get(charge.holder)?.get(charge.account)
+    const before = accounts.get(charge.account) ?? { ...NO_SUMS, tenantId: tenant_id, spent: spent ?? NO_AMOUNT }
+    const { total } = charge
+    if (total === undefined) {
+      if (spent === undefined || record >= said.upTo) before.orphaned = plus(before.orphaned, charge)
+      before.hasOrphans = true
+      before.leased ||= charge.leased && !isNothing(charge)
+    } else {
+      before.spent = most(before.spent, total.spent)
+      before.counted = most(before.counted, total.counted)
+      before.overrun = most(before.overrun, overrunIn(total))
+      before.leased ||= !isNothing(total.spent)
+    }
+    before.newestMs = Math.max(before.newestMs, atMs)
+    accounts.set(charge.account, before)
+  }
+}
+
+export const NO_SUMS = {
+  ...{ spent: NO_AMOUNT, counted: NO_AMOUNT, overrun: NO_AMOUNT, orphaned: NO_AMOUNT },
+  ...{ hasOrphans: false, leased: false, newestMs: 0 },
+}
+
+/** How many of the newest segments say who wrote them. */
+const WRITTEN_SEGMENTS = 64
+
+/** The names that processes have written this spool in, as far as its newest segments say. Call it while the spool is held, before this process writes much. */
+export const writersOf = ({ instance, directory, files }: LocalSpool): ReadonlySet<string> => {
+  const names = new Set<string>()
+  for (const { path } of listSegments(directory, files).slice(-WRITTEN_SEGMENTS)) {
+    const header = readSegmentHeader(path, files)
+    if (header !== null) names.add(`${instance}.${header.epoch}`)
+  }
+  return names
+}

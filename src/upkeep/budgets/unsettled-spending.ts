@@ -1,0 +1,104 @@
+// What an instance that is gone may have spent of budgets and did not tell, as far as the requests topic knows: outcomes that it shipped, and requests that it left open.
+import { type Amount, minus, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
+import { envelopeOf } from '../../log/envelope.ts'
+import type { EventLog, LogRecord } from '../../log/port.ts'
+import { TOPICS } from '../../log/topics.ts'
+
+const REQUESTS = TOPICS.requests.name
+
+/** Of one holder in one account. */
+export interface Unsettled {
+  /** What its outcomes say that it has spent since its start, at the least. */
+  spent: Amount
+  counted: Amount
+  /** Of requests that were admitted and not settled, and of those that were settled for it. */
+  open: Amount
+}
+/** By `<account> <holder>`. */
+export type UnsettledSums = ReadonlyMap<string, Unsettled>
+
+export const sumKey = (account: string, holder: string): string => `${account} ${holder}`
+
+/** What is known beyond what the holder has told. */
+export const beyondTold = ({ spent, counted, open }: Unsettled, told: { spent: Amount; counted: Amount }): Amount =>
+  plus(plus(minus(spent, told.spent), minus(counted, told.counted)), open)
+
+interface Spending {
+  readonly id: string
+  readonly budget?: readonly (BudgetPart | BudgetCharge)[]
+}
+
+class Reading {
+  readonly sums = new Map<string, Unsettled>()
+  /** Requests that were admitted and not settled yet, with what they may come to. */
+  readonly #open = new Map<string, readonly BudgetPart[]>()
+  /** By partition and start of the process, the highest sequence that was read: the sender ships each start in order, so what is not above it is a repeat. */
+  readonly #read = new Map<string, number>()
+
+  /** Late copies say what has changed since: of a request that was settled meanwhile, that it is open. */
+  isRepeat(partition: number, epoch: string, sequence: number): boolean {
+    const start = `${partition} ${epoch}`
+    if (sequence <= (this.#read.get(start) ?? -1)) return true
+    this.#read.set(start, sequence)
+    return false
+  }
+
+  take(type: string, { id, budget }: Spending): void {
+    if (type === 'request.settled') {
+      this.#open.delete(id)
+      for (const charge of (budget ?? []) as readonly BudgetCharge[]) this.#charge(charge)
+    } else if (budget !== undefined) this.#open.set(id, budget)
+  }
+
+  end(): UnsettledSums {
+    for (const parts of this.#open.values())
+      for (const part of parts) this.#of(part).open = plus(this.#of(part).open, part)
+    return this.sums
+  }
+
+  #charge(charge: BudgetCharge): void {
+    const sum = this.#of(charge)
+    const { total } = charge
+    if (total === undefined) sum.open = plus(sum.open, charge)
+    else {
+      sum.spent = most(sum.spent, total.spent)
+      sum.counted = most(sum.counted, total.counted)
+    }
+  }
+
+  #of({ account, holder }: BudgetPart): Unsettled {
+    const key = sumKey(account, holder)
+    const known = this.sums.get(key) ?? { spent: NO_AMOUNT, counted: NO_AMOUNT, open: NO_AMOUNT }
+    this.sums.set(key, known)
+    return known
+  }
+}
+
+/** Reads what an instance wrote of a tenant's requests since a moment, up to the present ends. Throws what the log throws, or the signal's reason. */
+export const unsettledOf = async (
+  log: EventLog,
+  { tenantId, instance, sinceMs }: { readonly tenantId: string; readonly instance: string; readonly sinceMs: number },
+  signal: AbortSignal,
+): Promise<UnsettledSums> => {
+  const subject = `${tenantId}/${instance}`
+  const reading = new Reading()
+  for (const partition of await log.partitions(REQUESTS)) {
+    const [from, end] = [await log.since(REQUESTS, partition, sinceMs), await log.end(REQUESTS, partition)]
+    if (from >= end) continue
+    for await (const batch of log.read(REQUESTS, partition, from, signal)) {
+      for (const record of batch) take(reading, partition, record, subject, instance)
+      if (batch.at(-1)!.offset + 1 >= end) break
+      await new Promise<void>((resolve) => setImmediate(resolve))
+    }
+    signal.throwIfAborted()
+  }
+  return reading.end()
+}
+
+const take = (reading: Reading, partition: number, record: LogRecord, subject: string, instance: string): void => {
+  if (record.key !== subject) return
+  const envelope = envelopeOf(record)
+  if (envelope?.instance !== instance || reading.isRepeat(partition, envelope.epoch, envelope.sequence)) return
+  if (envelope.type.startsWith('request.')) reading.take(envelope.type, envelope.data as Spending)
+}

@@ -1,0 +1,41 @@
+// What instances tell each other beside how far they are: breakers that are open, when breakers were cleared, and logins that failed.
+import type { ToldFailures } from '../../state/indexes/failed-logins.ts'
+import type { InstanceAnnounced } from './instance-announced.ts'
+
+export interface Tellings {
+  /** Models whose breakers are open here, at most `OPEN_BREAKERS_TOLD`. */
+  readonly openBreakers?: () => readonly string[]
+  /** Called with those of another instance, each time it says them. */
+  readonly heardOpenBreakers?: (modelIds: readonly string[]) => void
+  /** When breakers were last cleared as far as is known here, Unix milliseconds; 0: never. */
+  readonly breakersCleared?: () => number
+  /** Called with what another instance knows of that, each time it says it. True: it is news, and they are cleared here as well. */
+  readonly heardBreakersCleared?: (atMs: number) => boolean
+  /** The same of logins that failed. */
+  readonly failedLogins?: () => readonly ToldFailures[]
+  readonly heardFailedLogins?: (instance: string, told: readonly ToldFailures[]) => void
+}
+
+type Told = Pick<InstanceAnnounced, 'open_breakers' | 'breakers_cleared_ms' | 'failed_logins'>
+
+/** What is said of it now; what there is nothing to say of is left out. */
+export const toldNow = ({ openBreakers, breakersCleared, failedLogins }: Tellings): Told => {
+  const open = openBreakers?.() ?? []
+  const clearedMs = breakersCleared?.() ?? 0
+  const failed = failedLogins?.() ?? []
+  return {
+    ...(open.length === 0 ? {} : { open_breakers: [...open] }),
+    ...(clearedMs === 0 ? {} : { breakers_cleared_ms: clearedMs }),
+    ...(failed.length === 0 ? {} : { failed_logins: [...failed] }),
+  }
+}
+
+/** Takes in what another one said. True: who waits for it should hear at once that this one knows. */
+export const hear = (tellings: Tellings, { instance, ...said }: Told & { readonly instance: string }): boolean => {
+  const { breakers_cleared_ms: clearedMs, open_breakers: open, failed_logins: failed } = said
+  // First: what it has open it has opened since.
+  const isNews = clearedMs !== undefined && tellings.heardBreakersCleared?.(clearedMs) === true
+  if (open !== undefined) tellings.heardOpenBreakers?.(open)
+  if (failed !== undefined) tellings.heardFailedLogins?.(instance, failed)
+  return isNews
+}

@@ -1,0 +1,299 @@
+// Who serves, and how far each has folded: announced to and read from `gateway.instances.v1`. What `X-Gateway-Applied-By`, schema activation and
+// the alarm for diverging states stand on.
+import { EVENT_VERSION, FOLD_VERSION } from '../../domain/control.ts'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import { Value } from '../../lib/schema/schema.ts'
+import { readEnvelope, writeEnvelope } from '../../log/envelope.ts'
+import { type EventLog, LogUnavailable } from '../../log/port.ts'
+import { TOPICS } from '../../log/topics.ts'
+import { Changed } from '../../state/condition.ts'
+import type { LiveChain } from '../../state/live-chain.ts'
+import { hear, type Tellings, toldNow } from './gossip.ts'
+import { InstanceAnnounced } from './instance-announced.ts'
+import { HeardInstances } from './peers.ts'
+import { StateHistory } from './state-history.ts'
+import { isAwaited, isUrgent } from './urgent.ts'
+
+const INSTANCES = TOPICS.instances.name
+const EVERY_MS = 1_000
+/** A decision that is not urgent is announced with others of this time. */
+const SOON_MS = 50
+/** Decisions of which it is remembered that their answers wait. */
+const MAX_AWAITED = 1_024
+/** What another instance had folded so long ago and this one has not: this one is behind. */
+const BEHIND_MS = 2_000
+const ALARMS_TOLD = 4
+/** Heard so often, another process of this name is one that lives. */
+const NAMESAKE_TIMES = 5
+
+export interface InstancesDeps extends Tellings {
+  readonly log: EventLog
+  readonly live: LiveChain
+  readonly instance: string
+  readonly build: string
+  readonly nowMs: () => number
+  readonly diagnostics: Diagnostics
+  readonly everyMs?: number
+  readonly behindMs?: number
+  readonly liveMs?: number
+}
+
+/** How many of the live instances have it, this one among them. */
+export interface AppliedBy {
+  readonly applied: number
+  readonly instances: number
+}
+
+export interface Instances {
+  /** This one first, then the others that were heard of within the last seconds in which it could hear. */
+  list(): readonly InstanceAnnounced[]
+  /** Whether the answer to that decision waits until all have applied it: it revokes, rotates or narrows a key, kills or overrides. */
+  awaited(revision: string): boolean
+  /** How many of the live instances have folded that decision; waits until all have, or for the time given. */
+  appliedBy(revision: string, waitMs: number): Promise<AppliedBy>
+  /** Tells the others at once that breakers were cleared here at that time (Unix milliseconds), and how many know; waits likewise. */
+  clearedBy(atMs: number, waitMs: number): Promise<AppliedBy>
+  /** Not null: other instances had another state at the same offset of the chain. */
+  alarm(): string | null
+  /** Not null: another instance has folded for some seconds what this one has not. */
+  behind(): string | null
+  /** The same in numbers, for metrics. */
+  counts(): InstanceCounts
+  /** Something else is to be told, with what comes within moments. */
+  tellSoon(): void
+  close(): Promise<void>
+}
+
+export interface InstanceCounts {
+  /** Live ones, with this one. */
+  readonly live: number
+  /** Of those, how many have another state than this one. */
+  readonly diverged: number
+  /** Records that the farthest other one has folded and this one has not, for `BEHIND_MS` or longer. */
+  readonly behindRecords: number
+}
+
+/** Announces and listens until it is closed. Open it when the live state is ready. */
+export const openInstances = (deps: InstancesDeps): Instances => new Announcements(deps)
+
+class Announcements implements Instances {
+  readonly #epoch = crypto.randomUUID()
+  readonly #others: HeardInstances
+  readonly #history: StateHistory
+  readonly #changed = new Changed()
+  readonly #closing = new AbortController()
+  readonly #stops: (() => void)[]
+  readonly #work: Promise<unknown>
+  #sequence = 0
+  readonly #awaited = new Set<string>()
+  /** Another process that speaks in this one's name, and how often it was heard. */
+  #namesake = { epoch: '', times: 0 }
+  /** Instance -> the offset at which its state was another one. */
+  readonly #diverged = new Map<string, number>()
+  /** The first offset that another one had reached before this one, and when that was heard. */
+  #ahead: { readonly offset: number; readonly heardAtMs: number } | null = null
+  /** Due at this time (monotonic); null: nothing is due before the second is over. */
+  #dueAtMs: number | null = null
+  #announcedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(readonly deps: InstancesDeps) {
+    this.#others = new HeardInstances((name) => this.#diverged.delete(name), deps.liveMs)
+    this.#history = new StateHistory(deps.live)
+    this.#stops = [
+      deps.live.watch((step) => {
+        if (step.kind !== 'counts') return
+        this.#history.note()
+        if (step.folded.changes.some(isAwaited)) this.#await(step.id)
+        this.#due(step.folded.changes.some(isUrgent) ? 0 : SOON_MS)
+      }),
+    ]
+    this.#work = Promise.all([this.#announceForEver(), this.#listen()])
+  }
+
+  list(): readonly InstanceAnnounced[] {
+    return [this.#self(), ...this.#others.live()]
+  }
+
+  awaited(revision: string): boolean {
+    return this.#awaited.has(revision)
+  }
+
+  appliedBy(revision: string, waitMs: number): Promise<AppliedBy> {
+    const { live } = this.deps
+    const offset = live.offsetOf(revision)
+    const has = (said: InstanceAnnounced) =>
+      said.tip === revision || (offset === undefined ? said.offset >= live.next : said.offset > offset)
+    return this.#until(has, waitMs)
+  }
+
+  clearedBy(atMs: number, waitMs: number): Promise<AppliedBy> {
+    this.#due(0)
+    return this.#until(({ breakers_cleared_ms: clearedMs = 0 }) => clearedMs >= atMs, waitMs)
+  }
+
+  async #until(has: (said: InstanceAnnounced) => boolean, waitMs: number): Promise<AppliedBy> {
+    const applied = () => this.list().filter(has).length
+    await this.#changed.until(() => applied() === this.list().length || this.#closing.signal.aborted, waitMs)
+    return { applied: applied(), instances: this.list().length }
+  }
+
+  alarm(): string | null {
+    this.#others.live() // who is gone is no alarm
+    if (this.#diverged.size === 0) return null
+    const told = [...this.#diverged].slice(0, ALARMS_TOLD).map(([name, offset]) => `${name} at offset ${offset}`)
+    const more = this.#diverged.size > ALARMS_TOLD ? ` and ${this.#diverged.size - ALARMS_TOLD} more` : ''
+    return `another state of the control topic than this one has: ${told.join(', ')}${more}`
+  }
+
+  behind(): string | null {
+    const { behindRecords } = this.counts()
+    return behindRecords === 0 ? null : `this instance is ${behindRecords} records of the control topic behind another`
+  }
+
+  counts(): InstanceCounts {
+    const others = this.#others.live()
+    const { next } = this.deps.live
+    if (this.#ahead !== null && this.#ahead.offset <= next) this.#ahead = null
+    const late = this.#ahead !== null && performance.now() - this.#ahead.heardAtMs > (this.deps.behindMs ?? BEHIND_MS)
+    const farthest = Math.max(next, this.#ahead?.offset ?? 0, ...others.map(({ offset }) => offset))
+    return {
+      live: others.length + 1,
+      diverged: this.#diverged.size,
+      behindRecords: late ? farthest - next : 0,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    for (const stop of this.#stops) stop()
+    this.#changed.tell()
+    await this.#work
+  }
+
+  #self(): InstanceAnnounced {
+    const { live, instance, build } = this.deps
+    const { offset, tip, digest, degraded } = live.status()
+    return {
+      instance,
+      offset,
+      tip,
+      digest,
+      fold_version: FOLD_VERSION,
+      event_version: EVENT_VERSION,
+      build,
+      degraded,
+      ...toldNow(this.deps),
+    }
+  }
+
+  tellSoon(): void {
+    this.#due(SOON_MS)
+  }
+
+  #due(inMs: number): void {
+    if (this.#others.live().length === 0) return // nobody waits for it
+    const atMs = performance.now() + inMs
+    if (this.#dueAtMs !== null && this.#dueAtMs <= atMs) return
+    this.#dueAtMs = atMs
+    this.#changed.tell()
+  }
+
+  async #announceForEver(): Promise<void> {
+    const { everyMs = EVERY_MS, diagnostics, log, instance, nowMs } = this.deps
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      const nextAtMs = () => Math.min(this.#dueAtMs ?? Number.POSITIVE_INFINITY, this.#announcedAtMs + everyMs)
+      while (!signal.aborted && nextAtMs() > performance.now()) {
+        const before = this.#dueAtMs
+        const waitMs = nextAtMs() - performance.now()
+        await this.#changed.until(() => this.#dueAtMs !== before || signal.aborted, waitMs)
+      }
+      if (signal.aborted) return
+      this.#dueAtMs = null
+      this.#announcedAtMs = performance.now()
+      try {
+        const data = JSON.stringify(this.#self())
+        const origin = { instance, epoch: this.#epoch, sequence: this.#sequence++ }
+        const value = Buffer.from(writeEnvelope(origin, 'instance.announced', instance, nowMs(), data))
+        await log.append(
+          INSTANCES,
+          0,
+          [{ key: instance, value }],
+          AbortSignal.any([signal, AbortSignal.timeout(2_000)]),
+        )
+      } catch (error) {
+        // The next one comes in a second; what is lost is only freshness.
+        if (!signal.aborted) diagnostics.debug('announcement_failed', { error })
+      }
+    }
+  }
+
+  async #listen(): Promise<void> {
+    const { log, diagnostics } = this.deps
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      try {
+        const end = await log.end(INSTANCES, 0)
+        for await (const batch of log.read(INSTANCES, 0, end, signal)) {
+          for (const { value } of batch) this.#heard(value)
+          this.#changed.tell()
+        }
+      } catch (error) {
+        if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('instances_read_failed', { error })
+        await pause(500, signal)
+      }
+    }
+  }
+
+  #heard(value: Uint8Array | null): void {
+    const envelope = value === null ? null : readEnvelope(value)
+    const said = envelope?.data
+    if (envelope === null || !Value.Check(InstanceAnnounced, said)) return
+    if (said.instance === this.deps.instance) {
+      if (envelope.epoch !== this.#epoch) this.#heardNamesake(envelope.epoch)
+      return void this.#others.heardSelf()
+    }
+    const standing = this.#others.heard(said)
+    if (standing === 'too many') return
+    if (hear(this.deps, said) || standing === 'new') this.#due(0) // it does not know of us yet
+    this.#measure(said)
+    this.#compare(said)
+  }
+
+  /** A folder of data that was copied: both spend, and each start closes the leases of the other. What the process before this one said last may come late. */
+  #heardNamesake(epoch: string): void {
+    if (this.#namesake.epoch !== epoch) this.#namesake = { epoch, times: 0 }
+    if (++this.#namesake.times !== NAMESAKE_TIMES) return
+    const { diagnostics, instance } = this.deps
+    diagnostics.error('instance_name_shared', { instance, advice: 'start a copy of a data folder only alone' })
+  }
+
+  /** How far it is ahead of this one. */
+  #measure({ offset }: InstanceAnnounced): void {
+    const { next } = this.deps.live
+    if (this.#ahead !== null && this.#ahead.offset <= next) this.#ahead = null
+    if (this.#ahead === null && offset > next) this.#ahead = { offset, heardAtMs: performance.now() }
+  }
+
+  #compare({ instance, offset, digest, fold_version, degraded }: InstanceAnnounced): void {
+    if (fold_version !== FOLD_VERSION || degraded !== null || this.deps.live.refusal() !== null) return
+    const ours = this.#history.digestAt(offset)
+    if (ours === null) return
+    if (ours === digest) this.#diverged.delete(instance)
+    else {
+      if (!this.#diverged.has(instance))
+        this.deps.diagnostics.error('states_differ', { instance, offset, ours, theirs: digest })
+      this.#diverged.set(instance, offset)
+    }
+  }
+
+  #await(revision: string): void {
+    this.#awaited.add(revision)
+    if (this.#awaited.size <= MAX_AWAITED) return
+    for (const oldest of this.#awaited) {
+      this.#awaited.delete(oldest)
+      break
+    }
+  }
+}

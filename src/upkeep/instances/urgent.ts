@@ -1,0 +1,41 @@
+// Which changes the other instances should have applied soon: what takes something away.
+import type { ApiKeyRow } from '../../domain/access/api-key.ts'
+import type { RowChange } from '../../domain/kernel/tables.ts'
+
+/** Something was taken away, a row or what it allowed: said to the others at once, not with the next of its kind. */
+export const isUrgent = (change: RowChange): boolean => {
+  if (isAwaited(change)) return true
+  const { before, after } = change
+  if (before === null) return false
+  return after === null || standing(before) !== standing(after)
+}
+
+/**
+ * A key that was deleted, revoked, rotated or may do less, a kill, an override set or lifted: its answer waits until every live instance has applied it.
+ * Kills are rows of `overrides`.
+ */
+export const isAwaited = ({ table, before, after }: RowChange): boolean => {
+  if (table === 'overrides') return true
+  if (table !== 'keys' || before === null) return false
+  if (after === null) return true
+  const [was, is] = [before as ApiKeyRow, after as ApiKeyRow]
+  return was.digest !== is.digest || standing(was) !== standing(is) || isNarrowed(was, is)
+}
+
+/** Whether a key ends earlier, lacks a scope that it had, or is held by a lower limit or another policy: which requests that one stops, nobody can say here. */
+const isNarrowed = (was: ApiKeyRow, is: ApiKeyRow): boolean =>
+  endMs(is) < endMs(was) ||
+  was.scopes.some((scope) => !is.scopes.includes(scope)) ||
+  was.routing_policy_id !== is.routing_policy_id ||
+  LIMITS.some((name) => limitOf(is, name) < limitOf(was, name))
+
+const LIMITS = ['rpm', 'tpm', 'max_parallel'] as const
+
+const limitOf = ({ rate_limits }: ApiKeyRow, name: (typeof LIMITS)[number]): number => rate_limits?.[name] ?? Infinity
+
+const endMs = ({ expires_at }: ApiKeyRow): number => (expires_at === null ? Infinity : Date.parse(expires_at))
+
+const standing = (row: unknown): string => {
+  const { status, enabled } = row as { status?: string; enabled?: boolean }
+  return `${status ?? ''}/${enabled ?? ''}`
+}

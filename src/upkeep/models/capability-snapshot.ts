@@ -1,0 +1,124 @@
+// The catalogue of what models can do: a dated, trimmed copy of LiteLLM's table (MIT, licence beside it), so that no later version of it moves a model.
+// `infra/capabilities.ts` writes it again. Decision 10 says how a name is matched and what silence means.
+import { ownFile } from '../../lib/own-files.ts'
+import type { Capability } from '../../providers/port.ts'
+
+/** What a row says yes or no to, in the order of its letters. */
+export const STATED = ['tools', 'parallel_tool', 'json_schema', 'vision'] as const satisfies readonly Capability[]
+
+/** Name, prompt tokens, output tokens (0: it does not say), and a letter for each of `STATED`: `y`, `n`, or `-` where it is silent. */
+export type CapabilityRow = readonly [name: string, maxInputTokens: number, maxOutputTokens: number, says: string]
+
+export interface CapabilitySnapshot {
+  readonly source: string
+  readonly version: string
+  readonly licence: string
+  /** The day on which it was written. */
+  readonly taken: string
+  /** Chat models by provider, by name in rising order. */
+  readonly providers: Readonly<Record<string, readonly CapabilityRow[]>>
+}
+
+/** What the catalogue says of a model. Null: it does not say. */
+export interface CatalogueFacts {
+  /** Tokens that a prompt may have: some windows are larger by what the answer takes. */
+  readonly maxInputTokens: number | null
+  readonly maxOutputTokens: number | null
+  /** Only what it says yes or no to. */
+  readonly says: Readonly<Partial<Record<Capability, boolean>>>
+}
+
+/** Our kind -> the snapshot's provider. What a server of one's own has loaded, only that server knows; OpenRouter lists it all by itself. */
+const PROVIDERS: Readonly<Record<string, string>> = {
+  openai: 'openai',
+  azure_openai: 'azure',
+  anthropic: 'anthropic',
+  gemini: 'gemini',
+  bedrock: 'bedrock',
+  cohere: 'cohere_chat',
+  mistral: 'mistral',
+  groq: 'groq',
+  together: 'together_ai',
+  fireworks: 'fireworks_ai',
+  deepseek: 'deepseek',
+  xai: 'xai',
+  perplexity: 'perplexity',
+  cerebras: 'cerebras',
+}
+
+/** Bedrock's inference profiles: a geography before the model's own name. */
+const GEOGRAPHY = /^(?:us-gov|us|eu|apac|global|jp|au|ca|in)\./
+const DATE = /-20\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?=$|-v\d)/
+
+/** The name in lower case, without the geography that it is served in. */
+export const placeless = (provider: string, name: string): string =>
+  provider === 'bedrock' ? name.toLowerCase().replace(GEOGRAPHY, '') : name.toLowerCase()
+
+/** The placeless name without the day that it is of. */
+export const bareName = (provider: string, name: string): string => placeless(provider, name).replace(DATE, '')
+
+/** Rows by name, by lower-case name, and by bare name. */
+interface ProviderIndex {
+  readonly exact: ReadonlyMap<string, CapabilityRow>
+  readonly folded: ReadonlyMap<string, readonly CapabilityRow[]>
+  readonly bare: ReadonlyMap<string, readonly CapabilityRow[]>
+}
+
+export type CapabilityCatalogue = ReadonlyMap<string, ProviderIndex>
+
+/** Makes a snapshot ready for look-ups. */
+export const indexed = ({ providers }: CapabilitySnapshot): CapabilityCatalogue =>
+  new Map(
+    Object.entries(providers).map(([provider, rows]) => [
+      provider,
+      {
+        exact: new Map(rows.map((row) => [row[0], row])),
+        folded: Map.groupBy(rows, ([name]) => name.toLowerCase()),
+        bare: Map.groupBy(rows, ([name]) => bareName(provider, name)),
+      },
+    ]),
+  )
+
+let held: WeakRef<Promise<CapabilityCatalogue>> | null = null
+
+/** Read when somebody asks first, once for all who ask at the same time; let go of when nobody does any more. */
+export const capabilityCatalogue = (): Promise<CapabilityCatalogue> => {
+  const known = held?.deref()
+  if (known !== undefined) return known
+  const loading = (
+    Bun.file(ownFile('src/upkeep/capabilities/snapshot.json')).json() as Promise<CapabilitySnapshot>
+  ).then(indexed)
+  held = new WeakRef(loading)
+  return loading
+}
+
+/** What is known of a model at a provider of this kind; null: the catalogue does not know it, or cannot tell which one is meant. Pure. */
+export const capabilitiesOf = (catalogue: CapabilityCatalogue, kind: string, model: string): CatalogueFacts | null => {
+  const provider = PROVIDERS[kind]
+  const rows = provider === undefined ? undefined : catalogue.get(provider)
+  if (provider === undefined || rows === undefined) return null
+  const row = rows.exact.get(model) ?? foldedRow(rows, provider, model)
+  return row === null ? null : factsOf(row)
+}
+
+/** The rows of the first name that is known, from the likest to the barest. Where it stands for several that say different things, nobody knows which is meant. */
+const foldedRow = ({ folded, bare }: ProviderIndex, provider: string, model: string): CapabilityRow | null => {
+  const name = bareName(provider, model)
+  const found =
+    folded.get(model.toLowerCase()) ?? folded.get(placeless(provider, model)) ?? folded.get(name) ?? bare.get(name)
+  return found === undefined ? null : agreed(found)
+}
+
+const agreed = ([first, ...others]: readonly CapabilityRow[]): CapabilityRow | null => {
+  const same = others.every((row) => row[1] === first![1] && row[2] === first![2] && row[3] === first![3])
+  return same ? first! : null
+}
+
+const factsOf = ([, maxInputTokens, maxOutputTokens, letters]: CapabilityRow): CatalogueFacts => {
+  const says: Partial<Record<Capability, boolean>> = {}
+  for (const [place, name] of STATED.entries()) {
+    const letter = letters[place]
+    if (letter === 'y' || letter === 'n') says[name] = letter === 'y'
+  }
+  return { maxInputTokens: maxInputTokens || null, maxOutputTokens: maxOutputTokens || null, says }
+}

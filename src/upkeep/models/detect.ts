@@ -1,0 +1,167 @@
+// Finds out what models can do by asking them: small questions, a few at once, within a bound of time and of money.
+import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../../inference/gateway-calls.ts'
+import { NEVER_SENT } from '../../inference/request/failure.ts'
+import { inLanes } from '../../lib/event-loop/map-concurrently.ts'
+import { DialFailure } from '../../lib/http-client/dial.ts'
+import { sumNanoUsd } from '../../lib/money.ts'
+import { ALL_CAPABILITIES, type Capability } from '../../providers/port.ts'
+import type { CatalogueEntry } from '../../state/port.ts'
+import { GatewayError } from '../../wire/errors.ts'
+import {
+  type Judgement,
+  judgeFailure,
+  judgeReply,
+  QUESTIONS,
+  type Question,
+  type Verdict,
+} from './capability-questions.ts'
+
+export interface CapabilityVerdict extends Judgement {
+  readonly capability: Capability
+  readonly latencyMs: number
+}
+
+export interface ModelDetection {
+  readonly entry: CatalogueEntry
+  /** False: nothing was asked of it. */
+  readonly attempted: boolean
+  /** In the order of the questions. */
+  readonly verdicts: readonly CapabilityVerdict[]
+  readonly latencyMs: number
+  /** Null: one of the questions has no price. */
+  readonly costNanoUsd: number | null
+}
+
+/** Models at once, and questions to one of them at once. */
+const MODEL_LANES = 2
+const QUESTION_LANES = 3
+const QUESTION_MS = 20_000
+const TOTAL_MS = 120_000
+/** 0.25 USD: what has been spent when no further question is asked. */
+const MOST_NANO_USD = 250_000_000
+
+export interface DetectDeps {
+  readonly ask: AskDirectly
+  /** Whose budgets the questions fall under. */
+  readonly payer: Payer
+  /** What a kind is taken to be able to do. */
+  claims(kind: string): readonly Capability[]
+}
+
+/** What all questions of one detection share. */
+interface Run extends DetectDeps {
+  readonly signal: AbortSignal
+  readonly untilMs: number
+  spentNanoUsd: number
+  /** Why no further question is asked of this provider. */
+  ended: string | null
+}
+
+/** Asks every model. Never throws for what the provider does, nor for what the payer's budgets do not allow: such a question is skipped. */
+export const detectCapabilities = (
+  entries: readonly CatalogueEntry[],
+  { ask, payer, claims }: DetectDeps,
+  signal: AbortSignal,
+): Promise<ModelDetection[]> => {
+  const run: Run = { ask, payer, claims, signal, untilMs: performance.now() + TOTAL_MS, spentNanoUsd: 0, ended: null }
+  return inLanes(entries, MODEL_LANES, (entry) => detectModel(entry, run))
+}
+
+const detectModel = async (entry: CatalogueEntry, run: Run): Promise<ModelDetection> => {
+  const startedMs = performance.now()
+  const asking: Asking = { run, entry, attempted: false, costNanoUsd: 0 }
+  const [first, ...others] = QUESTIONS
+  const { error, ...chat } = await put(first!, asking)
+  if (error !== null && concernsAll(error)) run.ended = `the provider fails for every model (${error.code})`
+  const rest =
+    chat.verdict === 'proven'
+      ? (await inLanes(others, QUESTION_LANES, (question) => put(question, asking))).map(({ error: _, ...one }) => one)
+      : others.map(({ capability }) => skipped(capability, reasonToStop(run) ?? reasonOf(chat)))
+  return {
+    entry,
+    attempted: asking.attempted,
+    verdicts: [chat, ...rest],
+    latencyMs: Math.max(0, Math.round(performance.now() - startedMs)),
+    costNanoUsd: asking.costNanoUsd,
+  }
+}
+
+/** The questions to one model, and what they have cost so far. */
+interface Asking {
+  readonly run: Run
+  readonly entry: CatalogueEntry
+  attempted: boolean
+  costNanoUsd: number | null
+}
+
+const put = async (
+  question: Question,
+  asking: Asking,
+): Promise<CapabilityVerdict & { readonly error: GatewayError | null }> => {
+  const { run, entry } = asking
+  const { capability, body, gentler } = question
+  const why = reasonToStop(run)
+  if (why !== null) return { ...skipped(capability, why), error: null }
+  let outcome = await call(body, asking)
+  if (!(outcome instanceof GatewayError) && outcome.error?.code === 'invalid_request' && gentler !== undefined)
+    outcome = await call(gentler, asking)
+  if (outcome instanceof GatewayError) return { ...unanswered(capability, outcome, asking), error: null }
+  const { answer, error, shaping, latencyMs } = outcome
+  const judgement =
+    answer === null
+      ? judgeFailure(question, error!)
+      : judgeReply(question, { ...answer, shaping }, run.claims(entry.kind))
+  return { capability, ...judgement, latencyMs, error }
+}
+
+/** Of a question that was not put; or of which nothing could be recorded: it may have cost something, and no further one is put. */
+const unanswered = (capability: Capability, { code, message }: GatewayError, asking: Asking): CapabilityVerdict => {
+  if (code !== 'internal_error') return skipped(capability, message)
+  asking.run.ended = message
+  asking.attempted = true
+  asking.costNanoUsd = null
+  return { ...skipped(capability, message), verdict: 'indeterminate' }
+}
+
+/** Why nothing else is asked of a model that did not answer the plain question. */
+const reasonOf = ({ verdict, detail }: Judgement): string =>
+  verdict === 'skipped' ? detail : 'the plain question failed'
+
+const call = async (body: Question['body'], asking: Asking): Promise<DirectOutcome | GatewayError> => {
+  const { run, entry } = asking
+  const timeoutMs = Math.max(1, Math.min(QUESTION_MS, run.untilMs - performance.now()))
+  // Everything is sent, whatever the model is taken to be able to do.
+  const asked = { ...entry, capabilities: ALL_CAPABILITIES }
+  const { ask, payer, signal } = run
+  const outcome = await outcomeOrRefusal(ask, { entry: asked, body, purpose: 'detection', payer, timeoutMs, signal })
+  if (outcome instanceof GatewayError) return outcome
+  asking.attempted = true
+  const cost = outcome.measured.costNanoUsd
+  asking.costNanoUsd = cost === null || asking.costNanoUsd === null ? null : sumNanoUsd(asking.costNanoUsd, cost)
+  run.spentNanoUsd += cost ?? 0
+  return outcome
+}
+
+/** What no other model of the provider would be spared. */
+const concernsAll = ({ code, cause }: GatewayError): boolean =>
+  code === 'authentication_error' ||
+  code === 'quota_exceeded' ||
+  (cause instanceof DialFailure && NEVER_SENT.includes(cause.kind))
+
+const reasonToStop = ({ ended, signal, untilMs, spentNanoUsd }: Run): string | null => {
+  if (ended !== null) return ended
+  if (signal.aborted) return 'the detection was ended'
+  if (performance.now() >= untilMs) return `the detection took longer than ${TOTAL_MS / 1_000} s`
+  return spentNanoUsd >= MOST_NANO_USD ? 'the detection has cost as much as it may' : null
+}
+
+const skipped = (capability: Capability, detail: string): CapabilityVerdict => ({
+  capability,
+  verdict: 'skipped',
+  detail,
+  latencyMs: 0,
+})
+
+/** The capabilities of a verdict. */
+export const withVerdict = ({ verdicts }: ModelDetection, verdict: Verdict): Capability[] =>
+  verdicts.filter((one) => one.verdict === verdict).map(({ capability }) => capability)

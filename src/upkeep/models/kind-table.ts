@@ -1,0 +1,47 @@
+// The provider kinds as the admin API and the seeder ask for them: by any of their names, and as a list.
+import { Nullable } from '../../domain/kernel/fields.ts'
+import type { ProviderFields } from '../../domain/registry/provider.ts'
+import { flawOf } from '../../lib/schema/first-error.ts'
+import { type TSchema, t } from '../../lib/schema/schema.ts'
+import type { ProviderKind } from '../../providers/port.ts'
+
+export interface KindTable {
+  /** The kind of this name; hyphens, capitals and the names that other gateways use are accepted. */
+  resolve(text: string): ProviderKind | null
+  /** Canonical names, in the order of the documentation. */
+  readonly names: readonly string[]
+}
+
+/** Whether a kind needs an address: those that answer in process have none. */
+export const needsBaseUrl = (kind: ProviderKind): boolean => kind.script === undefined
+
+const optionSchemas = new WeakMap<ProviderKind, TSchema>()
+
+/** `{ options }` of such a provider. */
+const optionsOf = (kind: ProviderKind): TSchema => {
+  const known = optionSchemas.get(kind)
+  if (known !== undefined) return known
+  const members = Object.entries(kind.options ?? {}).map(([name, schema]) => [name, t.Optional(Nullable(schema))])
+  const made = t.Object({ options: t.Object(Object.fromEntries(members)) })
+  optionSchemas.set(kind, made)
+  return made
+}
+
+/** Why no provider of this kind can be so, and the field to blame; null: nothing is against it. Unknown options are refused: a slip would be ignored for ever, and a secret would stand in the log. */
+export const providerFlaw = (
+  kind: ProviderKind,
+  { base_url, region, options }: Pick<ProviderFields, 'base_url' | 'region' | 'options'>,
+): { readonly message: string; readonly param: string } | null => {
+  if (base_url === null && needsBaseUrl(kind))
+    return { message: `"base_url" is required for the kind "${kind.kind}"`, param: 'base_url' }
+  const known = Object.keys(kind.options ?? {})
+  const unknown = Object.keys(options).find((name) => !known.includes(name))
+  if (unknown !== undefined) {
+    const has = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`
+    const message = `the kind "${kind.kind}" has no option "${unknown}"; ${has}. A secret is a credential, never an option`
+    return { message, param: `options.${unknown}` }
+  }
+  const flaw = flawOf(optionsOf(kind), { options })
+  if (flaw !== null) return { ...flaw, param: flaw.param.replace(/(?:\.\d+)+$/, '') }
+  return kind.flaw?.({ baseUrl: base_url ?? '', region, options }) ?? null
+}

@@ -1,0 +1,41 @@
+// What an operator can have done with a provider that calls out: tests, listings for a synchronisation, detection of capabilities.
+import type { ProviderRow } from '../../domain/registry/provider.ts'
+import type { Payer } from '../../inference/gateway-calls.ts'
+import type { ListedModel } from '../../providers/port.ts'
+import type { CatalogueEntry } from '../../state/port.ts'
+import { detectCapabilities, type ModelDetection } from './detect.ts'
+import { type AskedTest, type CheckDeps, type Checked, runChecks } from './provider-checks.ts'
+import { workPlaces } from './work-slots.ts'
+
+export interface ProviderWorkDeps extends Omit<CheckDeps, 'payer'> {
+  readonly catalogue: { all(): readonly CatalogueEntry[] }
+}
+
+/** `client` is raised when whoever asked has left. All of it throws 429 while too much is under way, and is ended when the process stops. */
+export interface ProviderWork {
+  /** The models of a provider, disabled ones too, in the order of the registry. */
+  entriesOf(providerId: string): readonly CatalogueEntry[]
+  test(provider: ProviderRow, asked: AskedTest, payer: Payer, client: AbortSignal): Promise<readonly Checked[]>
+  detect(entries: readonly CatalogueEntry[], payer: Payer, client: AbortSignal): Promise<readonly ModelDetection[]>
+  /** What the provider lists now. Throws 501 when its kind cannot, and what its failure means otherwise. */
+  list(provider: ProviderRow, client: AbortSignal): Promise<readonly ListedModel[]>
+  close(): Promise<void>
+}
+
+/** Pieces of work at once. */
+const PLACES = 4
+
+export const openProviderWork = (deps: ProviderWorkDeps): ProviderWork => {
+  const places = workPlaces(PLACES)
+  const { ask, kindTable } = deps
+  const claims = (kind: string) => kindTable.resolve(kind)?.capabilities ?? []
+  return {
+    entriesOf: (providerId) => deps.catalogue.all().filter((entry) => entry.providerId === providerId),
+    test: (provider, asked, payer, client) =>
+      places.run(client, (signal) => runChecks(provider, asked, { ...deps, payer }, signal)),
+    detect: (entries, payer, client) =>
+      places.run(client, (signal) => detectCapabilities(entries, { ask, payer, claims }, signal)),
+    list: (provider, client) => places.run(client, (signal) => deps.modelCatalogue.list(provider, { signal })),
+    close: () => places.close(),
+  }
+}

@@ -1,0 +1,197 @@
+// The real Postgres server as a child, for whoever sets no database.url. Its URL is known at once; clients retry until it is ready.
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { pause } from '../../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import { tryLock } from '../../log/lock.ts'
+import { chooseAccount, placeFor, placeOf, prepareInstallation } from './install.ts'
+import { endLeftovers } from './leftovers.ts'
+import { makeCluster, runServer, SUPERUSER } from './server.ts'
+import { moveAside, type OtherVersion, otherVersion } from './version.ts'
+
+export interface EmbeddedPostgres {
+  /** `postgres://gatelog:...@127.0.0.1:<port>/postgres`; holds for the life of this object. */
+  readonly url: string
+  /** Resolves when it first accepts connections, with the milliseconds that took; rejects when it is stopped before. */
+  readonly whenReady: Promise<number>
+  status(): { readonly ready: boolean; readonly detail: string }
+  /** A clean stop; insists after 10 s. */
+  stop(): Promise<void>
+}
+
+export interface EmbeddedPostgresOptions {
+  /** The gateway's `data.dir`; everything stands in its folder `postgres`. */
+  readonly dataDir: string
+  readonly diagnostics: Diagnostics
+}
+
+/** Another process runs the embedded Postgres of this data folder: use `embeddedPostgresUrl`. */
+export class PostgresHeld extends Error {
+  override readonly name = 'PostgresHeld'
+}
+
+const MAX_BACKOFF_MS = 10_000
+
+/** The URL of the embedded Postgres of a data folder, or null when there has never been one. Whether it runs is another question. */
+export const embeddedPostgresUrl = (dataDir: string): string | null => {
+  const folder = join(resolve(dataDir), 'postgres')
+  const [password, port] = [join(folder, 'password'), join(folder, 'port')]
+  if (!existsSync(password) || !existsSync(port)) return null
+  return urlOf(readFileSync(password, 'utf8').trim(), Number(readFileSync(port, 'utf8')))
+}
+
+/** The cluster of a data folder that another major version of Postgres made, which the next start of the server moves aside. Null: there is none. */
+export const otherCluster = (dataDir: string): (OtherVersion & { readonly cluster: string }) | null => {
+  const cluster = join(placeOf(join(resolve(dataDir), 'postgres')), 'data')
+  const other = otherVersion(cluster)
+  return other === null ? null : { ...other, cluster }
+}
+
+const urlOf = (password: string, port: number): string =>
+  `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/postgres`
+
+/**
+ * Starts the server of a data folder and keeps it running until `stop`. Returns at once: making the cluster (first start, or another version made it), ending what a killed gateway left
+ * behind and starting go on beside whatever the caller does. Throws PostgresHeld when another process has it.
+ */
+export const startEmbeddedPostgres = ({ dataDir, diagnostics }: EmbeddedPostgresOptions): EmbeddedPostgres => {
+  const folder = join(resolve(dataDir), 'postgres')
+  mkdirSync(folder, { recursive: true })
+  // For life: two servers on one cluster would destroy it, and so would ending a living gateway's server.
+  const lock = tryLock(folder)
+  if (lock === null) throw new PostgresHeld(`another process runs the embedded Postgres in ${folder}`)
+  try {
+    return supervised(folder, lock.release, diagnostics)
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+const supervised = (folder: string, release: () => void, diagnostics: Diagnostics): EmbeddedPostgres => {
+  const account = chooseAccount(join(folder, 'data'))
+  const place = placeFor(folder, account)
+  const cluster = join(place, 'data')
+  const password = readOrMake(join(folder, 'password'), () => randomBytes(24).toString('base64url'))
+  const reserved = reservePort(join(folder, 'port'))
+  const stopping = new AbortController()
+  const ready = Promise.withResolvers<number>()
+  ready.promise.catch(() => {}) // whoever asks for it sees the rejection; nobody has to ask
+  let detail = 'starting'
+  let isReady = false
+
+  const session = async (): Promise<void> => {
+    const startedAt = performance.now()
+    const left = existsSync(cluster) ? await endLeftovers(cluster) : 0
+    if (left > 0) diagnostics.warn('postgres_leftovers_ended', { processes: left, cluster })
+    const installation = prepareInstallation(place, account)
+    replaceOther(cluster, diagnostics)
+    const { signal } = stopping
+    if (!existsSync(cluster)) await makeCluster({ cluster, account, installation, password, signal })
+    if (signal.aborted) return
+    reserved.release()
+    await runServer({
+      cluster,
+      account,
+      installation,
+      port: reserved.port,
+      diagnostics,
+      signal,
+      onReady() {
+        isReady = true
+        detail = 'ready'
+        const tookMs = Math.round(performance.now() - startedAt)
+        diagnostics.info('postgres_ready', { took_ms: tookMs, port: reserved.port })
+        ready.resolve(tookMs)
+      },
+    })
+  }
+
+  const failed = (error: unknown): boolean => {
+    const wasReady = isReady
+    isReady = false
+    detail = error instanceof Error ? error.message : String(error)
+    diagnostics.error('postgres_failed', { error })
+    return wasReady
+  }
+
+  const finished = keepUp(session, failed, stopping.signal).finally(() => {
+    isReady = false
+    detail = 'stopped'
+    ready.reject(new Error('the embedded Postgres was stopped'))
+    reserved.release()
+    release()
+  })
+  return {
+    url: urlOf(password, reserved.port),
+    whenReady: ready.promise,
+    status: () => ({ ready: isReady, detail }),
+    async stop() {
+      stopping.abort()
+      await finished
+    },
+  }
+}
+
+/** Runs it again whenever it ends, later each time that it fails at once (`failed` answers false), until the signal: what ends by that is no failure. */
+const keepUp = async (
+  session: () => Promise<void>,
+  failed: (error: unknown) => boolean,
+  signal: AbortSignal,
+): Promise<void> => {
+  for (let failures = 0; !signal.aborted; failures++) {
+    try {
+      await session()
+      if (!signal.aborted) throw new Error('Postgres ended by itself')
+    } catch (error) {
+      if (signal.aborted) return
+      if (failed(error)) failures = 0
+      await pause(Math.min(MAX_BACKOFF_MS, 200 * 2 ** failures), signal)
+    }
+  }
+}
+
+/** The tables come back from the log; of another version they could only be read by its own server. Nothing runs in the cluster, and its lock is held. */
+const replaceOther = (cluster: string, diagnostics: Diagnostics): void => {
+  const other = otherVersion(cluster)
+  if (other === null) return
+  diagnostics.warn('postgres_version_changed', {
+    ...other,
+    kept: moveAside(cluster, other),
+    detail:
+      'the tables are made anew from the log; remove what was kept once nothing is missed that the log no longer holds',
+  })
+}
+
+const readOrMake = (file: string, make: () => string): string => {
+  if (!existsSync(file)) {
+    writeFileSync(`${file}.new`, make(), { mode: 0o600 })
+    renameSync(`${file}.new`, file)
+  }
+  return readFileSync(file, 'utf8').trim()
+}
+
+/** The port of the last start when it is free, else another. It is held until the server takes it. */
+const reservePort = (file: string): { port: number; release(): void } => {
+  const listen = (port: number) =>
+    Bun.listen<undefined>({ hostname: '127.0.0.1', port, socket: { open: (socket) => void socket.end(), data() {} } })
+  const last = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
+  let listener: ReturnType<typeof listen>
+  try {
+    listener = listen(last)
+  } catch {
+    // Taken: by a stranger, or by what a killed gateway left. The latter is ended before ours starts.
+    listener = listen(0)
+  }
+  const { port } = listener
+  writeFileSync(file, String(port))
+  let open = true
+  return {
+    port,
+    release() {
+      if (open) listener.stop(true)
+      open = false
+    },
+  }
+}

@@ -1,0 +1,109 @@
+// Looks at the event loop and at the memory of this process, for whoever lets requests in.
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import { LoadGate, type LoadGateSettings } from '../../lib/event-loop/load-gate.ts'
+
+export interface LoadWatch {
+  readonly gate: LoadGate
+  close(): void
+}
+
+const LOOK_MS = 50
+const MEMORY_EVERY = 20
+const LIMIT_FILES = ['/sys/fs/cgroup/memory.max', '/sys/fs/cgroup/memory/memory.limit_in_bytes']
+
+/** What this process may use: the memory of the container, else of the machine. */
+export const memoryOfMachine = (): number => {
+  const limits = LIMIT_FILES.map(limitIn).filter((bytes) => Number.isSafeInteger(bytes) && bytes > 0)
+  return Math.min(totalmem(), ...limits)
+}
+
+/** NaN where there is none (`max`, no such file). */
+const limitIn = (path: string): number => {
+  try {
+    return Number(readFileSync(path, 'utf8').trim())
+  } catch {
+    return Number.NaN // not on Linux, or another layout of its control groups
+  }
+}
+
+/** Linux: what the main thread got of a processor and how long it waited for one, nanoseconds, since it started. */
+const SCHEDULE = '/proc/self/schedstat'
+
+/** Null: not on Linux, or a kernel that does not count this. */
+const openedFile = (path: string): number | null => {
+  try {
+    return openSync(path, 'r')
+  } catch {
+    return null
+  }
+}
+
+const LINE = Buffer.alloc(128)
+/** Read from its beginning once more: a file that stays open takes one call instead of four, twenty times a second. */
+const textIn = (file: number): string | null => {
+  try {
+    return LINE.toString('latin1', 0, readSync(file, LINE, 0, LINE.length, 0))
+  } catch {
+    return null
+  }
+}
+
+export interface ThreadTime {
+  readonly ranMs: number
+  /** It could have run, and had nothing to do. */
+  readonly restedMs: number
+}
+
+export interface ThreadTimes {
+  /** What the main thread did since it was asked last; undefined where the kernel does not count it. */
+  since(): ThreadTime | undefined
+  close(): void
+}
+
+/** Of the main thread, from now on; `schedule` is a file like Linux's, which is kept open. */
+export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): ThreadTimes => {
+  let file = openedFile(schedule)
+  const read = () => {
+    const text = file === null ? null : textIn(file)
+    if (text === null) return null
+    const [ranNs, waitedNs] = text.split(' ', 2).map(Number)
+    return { atMs: nowMs(), ranMs: ranNs! / 1e6, waitedMs: waitedNs! / 1e6 }
+  }
+  let before = read()
+  return {
+    since() {
+      const now = before === null ? null : read()
+      if (before === null || now === null) return undefined
+      const ranMs = now.ranMs - before.ranMs
+      const restedMs = Math.max(0, now.atMs - before.atMs - (now.waitedMs - before.waitedMs) - ranMs)
+      before = now
+      return { ranMs, restedMs }
+    },
+    close() {
+      before = null
+      // Its number may be another file's by the time of a second call.
+      const open = file
+      file = null
+      if (open !== null) closeSync(open)
+    },
+  }
+}
+
+/** Starts the looks. */
+export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>): LoadWatch => {
+  const gate = new LoadGate({ everyMs: LOOK_MS, nowMs: () => performance.now(), ...bounds })
+  const times = threadTimes(() => performance.now())
+  let memoryBytes = process.memoryUsage.rss()
+  let looks = 0
+  const timer = setInterval(() => {
+    if (++looks % MEMORY_EVERY === 0) memoryBytes = process.memoryUsage.rss()
+    gate.look(memoryBytes, times.since())
+  }, LOOK_MS)
+  timer.unref()
+  const close = () => {
+    clearInterval(timer)
+    times.close()
+  }
+  return { gate, close }
+}

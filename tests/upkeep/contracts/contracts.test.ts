@@ -1,0 +1,100 @@
+// The documents of the topics: current, complete, and true of recorded events. And what the schemas may not become.
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { recordedExamples, topicDocuments } from '../../../src/commands/topic-docs.ts'
+import { compileSchema } from '../../../src/lib/json-schema/json-schema.ts'
+import type { TSchema } from '../../../src/lib/schema/schema.ts'
+import { TOPICS } from '../../../src/log/topics.ts'
+import { asyncApiText } from '../../../src/upkeep/contracts/asyncapi.ts'
+import { EVENT_CONTRACTS } from '../../../src/upkeep/contracts/event-contracts.ts'
+import { EVENT_DESCRIPTIONS } from '../../../src/upkeep/contracts/event-descriptions.ts'
+import { messageSchema, schemaDocuments } from '../../../src/upkeep/contracts/message-schemas.ts'
+
+const ROOT = join(import.meta.dir, '../../..')
+const examples = recordedExamples()
+const types = EVENT_CONTRACTS.map(({ type }) => type)
+const enveloped = EVENT_CONTRACTS.filter(({ topic }) => topic !== 'control')
+
+/** Paths of the fields that say nothing of themselves. */
+const silentFields = (schema: TSchema, prefix = ''): string[] =>
+  Object.entries((schema.properties as Record<string, TSchema> | undefined) ?? {}).flatMap(([name, member]) => {
+    const items =
+      member.type === 'array' && !Array.isArray(member.items) ? silentFields(member.items, `${name}[].`) : []
+    return [...(member.description === undefined ? [`${prefix}${name}`] : []), ...items]
+  })
+
+describe('the documents', () => {
+  test.each(Object.entries(topicDocuments()))('%s is what the generator makes', (path, text) => {
+    // `npm run gateway -- topics --docs` writes it.
+    expect(readFileSync(join(ROOT, path), 'utf8') === text).toBe(true)
+  })
+
+  test('every event has a description and a recorded example, and every description an event', () => {
+    expect(EVENT_CONTRACTS.filter(({ description }) => description === '').map(({ type }) => type)).toEqual([])
+    expect(types.filter((type) => examples[type] === undefined)).toEqual([])
+    expect(Object.keys(EVENT_DESCRIPTIONS).sort()).toEqual([...types].sort())
+  })
+
+  test.each(enveloped.map(({ type, schema }) => [type, schema] as const))(
+    'every field of %s says what it is',
+    (_, schema) => {
+      expect(silentFields(schema)).toEqual([])
+    },
+  )
+
+  test('the AsyncAPI document has a channel for each topic, and holds what it refers to', () => {
+    const text = asyncApiText(examples)
+    const document = JSON.parse(text) as {
+      asyncapi: string
+      channels: Record<string, { address: string }>
+    }
+    expect(document.asyncapi).toBe('3.0.0')
+    expect(
+      Object.values(document.channels)
+        .map(({ address }) => address)
+        .sort(),
+    ).toEqual(
+      Object.values(TOPICS)
+        .map(({ name }) => name as string)
+        .sort(),
+    )
+    const refs = [...new Set([...text.matchAll(/"\$ref": "#\/([^"]+)"/g)].map(([, path]) => path!))]
+    const missing = refs.filter(
+      (path) =>
+        path
+          .split('/')
+          .reduce<unknown>((node, part) => (node as Record<string, unknown> | undefined)?.[part], document) ===
+        undefined,
+    )
+    expect([refs.length > types.length, missing]).toEqual([true, []])
+  })
+})
+
+describe('the schemas', () => {
+  test.each(enveloped.map((contract) => [contract.type, contract] as const))(
+    'the recorded %s conforms, envelope and all',
+    (type, contract) => {
+      expect(compileSchema(messageSchema(contract), 'draft-07').flawOf(examples[type])).toBeNull()
+    },
+  )
+
+  test('a recorded decision conforms, and each of its events to the schema of its type', () => {
+    const documents = schemaDocuments()
+    const decision = compileSchema(documents.get('decision.json'), 'draft-07')
+    for (const { type } of EVENT_CONTRACTS.filter(({ topic }) => topic === 'control')) {
+      const recorded = examples[type] as { events: { type: string; data: unknown }[] }
+      expect([type, decision.flawOf(recorded)]).toEqual([type, null])
+      for (const event of recorded.events) {
+        const schema = compileSchema(documents.get(`${event.type}.json`), 'draft-07')
+        expect([event.type, schema.flawOf(event.data)]).toEqual([event.type, null])
+      }
+    }
+  })
+
+  test('names what is missing', () => {
+    const { tenant_id: _, ...short } = (examples['request.settled'] as { data: Record<string, unknown> }).data
+    const schema = compileSchema(schemaDocuments().get('request.settled.json'), 'draft-07')
+    expect(schema.flawOf(short)).toContain('tenant_id')
+  })
+})

@@ -1,0 +1,49 @@
+// For how long the main thread runs and rests, told from what the kernel counts of it.
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { threadTimes, watchLoad } from '../../../src/upkeep/watch/load-watch.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'gatelog-load-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+test('time in which the thread waited for a processor is no rest', () => {
+  const path = join(folder, 'schedstat')
+  const clock = { ms: 1_000 }
+  const counted = (ranMs: number, waitedMs: number) => writeFileSync(path, `${ranMs * 1e6} ${waitedMs * 1e6} 7\n`)
+  counted(500, 300)
+  const times = threadTimes(() => clock.ms, path)
+  const after = (elapsedMs: number, ranMs: number, waitedMs: number) => {
+    clock.ms += elapsedMs
+    counted(ranMs, waitedMs)
+    return times.since()
+  }
+  expect(after(100, 600, 300)).toEqual({ ranMs: 100, restedMs: 0 })
+  expect(after(100, 620, 300)).toEqual({ ranMs: 20, restedMs: 80 })
+  expect(after(100, 640, 360)).toEqual({ ranMs: 20, restedMs: 20 })
+  expect(after(100, 670, 470)).toEqual({ ranMs: 30, restedMs: 0 }) // counted a moment later than the clock was read
+  times.close()
+  expect(times.since()).toBeUndefined()
+})
+
+test('what is watched is closed, once', () => {
+  if (process.platform !== 'linux') return
+  const opened = () =>
+    readdirSync('/proc/self/fd').filter((number) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${number}`).endsWith('/schedstat')
+      } catch {
+        return false // that of the folder itself
+      }
+    }).length
+  const watch = watchLoad({ maxDelayMs: null, maxMemoryBytes: null })
+  expect(opened()).toBe(1)
+  watch.close()
+  expect(opened()).toBe(0)
+  expect(watch.close).not.toThrow()
+})
+
+test('where the kernel does not say it, nothing is said', () => {
+  expect(threadTimes(() => 0, join(folder, 'none')).since()).toBeUndefined()
+})
