@@ -1,5 +1,5 @@
 // `gateway metrics`: every metric of `/metrics`, as the Markdown table of docs/metrics.md.
-import { gatewayMetrics, type MetricsDeps } from '../http/metrics.ts'
+import { gatewayMetrics, type MetricsDeps } from '../http/metrics/metrics.ts'
 
 /** Nothing is asked for: the table says what there is, not how much. */
 const NOTHING = { build: { version: '', commit: null } } as unknown as MetricsDeps

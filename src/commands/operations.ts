@@ -2,8 +2,8 @@
 
 import { within } from '../../projections/database.ts'
 import { type Config, redacted, settingMs } from '../config.ts'
-import type { InstanceDeps } from '../http/admin/instances.ts'
-import { type SystemRouteDeps, systemRoutes } from '../http/admin/system.ts'
+import type { InstanceDeps } from '../http/admin/reads/instances.ts'
+import { type SystemRouteDeps, systemRoutes } from '../http/admin/reads/system.ts'
 import { lookAt, type OperationsDeps, type ReadinessCheck } from '../http/operations.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import type { Instances } from '../upkeep/instances/instances.ts'

@@ -7,7 +7,7 @@ import type { Catalogue, LiveState } from '../state/port.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
 import { wantsHtml } from './accept.ts'
 import { errorGatewayJson, identityHeaders } from './envelope.ts'
-import type { Metrics } from './metrics.ts'
+import type { Metrics } from './metrics/metrics.ts'
 import { pageHeaders } from './page-headers.ts'
 import { contextOf } from './request-context.ts'
 

@@ -1,7 +1,7 @@
 // The exposition is the one that the library's own histogram would give.
 import { expect, test } from 'bun:test'
 import { Histogram, Registry } from '@prometheus-io/client'
-import { distribution } from '../../src/http/distribution.ts'
+import { distribution } from '../../src/http/metrics/distribution.ts'
 
 const BOUNDS = [0.005, 0.01, 0.1, 1, 10]
 const VALUES = [0, 0.005, 0.0051, 0.01, 3, 10, 20]

@@ -1,5 +1,5 @@
 // The document of the whole surface as clients read it, and what is mounted: what tests of `/openapi.json` look at.
-import { adminRoutes } from '../../src/http/admin/admin.ts'
+import { adminRoutes } from '../../src/http/admin/runner.ts'
 import { authTable, consoleAuthRoutes } from '../../src/http/console-auth.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { docsRoutes } from '../../src/http/docs/routes.ts'

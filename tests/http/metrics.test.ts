@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { metricsTable } from '../../src/commands/metrics.ts'
-import type { Telemetry } from '../../src/http/telemetry.ts'
+import type { Telemetry } from '../../src/http/metrics/telemetry.ts'
 import { entry, policyRow, type TestGateway } from '../inference/gateway.ts'
 import { gatewaysOnUpstream } from './gateways.ts'
 

@@ -6,10 +6,10 @@ import { createSteering } from '../../state/indexes/live-steering.ts'
 import type { LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { gatewayErrorOf } from '../envelope.ts'
-import { type AdminDeps, configurationRoutes } from './admin.ts'
 import type { PastAnswer, PastRead } from './as-of.ts'
 import { formatted } from './format.ts'
 import { type PlanAnswer, type PlanRead, planOfPast } from './past-plan.ts'
+import { type AdminDeps, configurationRoutes } from './runner.ts'
 
 /** What the thread imports to read the past. */
 export const PAST_READER = { readerModule: ownModuleUrl('src/http/admin/past'), readerFunction: 'readPast' } as const

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
 import { closed } from '../../../src/domain/kernel/fields.ts'
-import { adminTable } from '../../../src/http/admin/admin.ts'
+import { adminTable } from '../../../src/http/admin/runner.ts'
 import { EXAMPLES } from '../../../src/http/docs/examples.ts'
 import { type TSchema, Value } from '../../../src/lib/schema/schema.ts'
 import type { Capability } from '../../../src/providers/port.ts'

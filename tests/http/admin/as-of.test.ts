@@ -1,6 +1,6 @@
 // `?as_of=`: which routes take it, what is refused, and that the past is told in the words of the present.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { adminTable } from '../../../src/http/admin/admin.ts'
+import { adminTable } from '../../../src/http/admin/runner.ts'
 import { eventually } from '../../services/eventually.ts'
 import { startGateway } from './gateway.ts'
 import { type RealGateway, startRealGateway } from './real-history.ts'

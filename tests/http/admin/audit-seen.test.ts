@@ -1,6 +1,6 @@
 // What the audit says to a tenant: rows of its own, without keys and tenants of others that they name.
 import { expect, test } from 'bun:test'
-import { auditRoutes } from '../../../src/http/admin/audit.ts'
+import { auditRoutes } from '../../../src/http/admin/reads/audit.ts'
 import { startGateway } from './gateway.ts'
 
 const opened = () => {

@@ -1,6 +1,6 @@
 // `/admin/v1/audit` on a real Postgres.
 import { describe, expect, test } from 'bun:test'
-import { AuditRow } from '../../../src/http/admin/read-answers.ts'
+import { AuditRow } from '../../../src/http/admin/answers/reads.ts'
 import { flawsOf, gatewayOn, HOUR_MS, NOW_MS, readWorld } from './read-world.ts'
 
 const reads = readWorld()

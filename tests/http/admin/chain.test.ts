@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { adminRoutes } from '../../../src/http/admin/admin.ts'
+import { adminRoutes } from '../../../src/http/admin/runner.ts'
 import { errorResponse } from '../../../src/http/envelope.ts'
 import { contextOf } from '../../../src/http/request-context.ts'
 import { newApiKey, newId } from '../../../src/lib/crypto/ids.ts'

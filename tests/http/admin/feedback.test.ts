@@ -1,7 +1,7 @@
 // `GET /admin/v1/feedback`: rows are as the document says, with the names of today. What is stored and found is tests/projections/feedback.test.ts.
 import { expect, test } from 'bun:test'
 import type { StoredFeedback } from '../../../projections/feedback/query.ts'
-import { FeedbackRow, feedbackRoutes } from '../../../src/http/admin/feedback.ts'
+import { FeedbackRow, feedbackRoutes } from '../../../src/http/admin/reads/feedback.ts'
 import { modelCreated, providerCreated } from '../../domain/world.ts'
 import { startGateway } from './gateway.ts'
 import { flawsOf, NOW_MS } from './read-world.ts'

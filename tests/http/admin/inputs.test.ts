@@ -1,8 +1,8 @@
 // What a client may put into the path, the query and the body of a route, and the forms in which it gets a list.
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { adminRoutes, adminTable } from '../../../src/http/admin/admin.ts'
 import { type AdminRoute, route } from '../../../src/http/admin/route.ts'
+import { adminRoutes, adminTable } from '../../../src/http/admin/runner.ts'
 import { t } from '../../../src/lib/schema/schema.ts'
 import { ADMIN_KEY, BASE, type Gateway, startGateway } from './gateway.ts'
 

@@ -1,6 +1,6 @@
 // Overrides, guardrails, the kill switch and the freeze, as an operator meets them.
 import { describe, expect, test } from 'bun:test'
-import { adminTable } from '../../../src/http/admin/admin.ts'
+import { adminTable } from '../../../src/http/admin/runner.ts'
 import { type Gateway, startGateway } from './gateway.ts'
 
 const provider = async (gateway: Gateway, name = 'oa'): Promise<string> =>

@@ -1,6 +1,6 @@
 // A tenant's words for its endpoint scopes: they hold up nobody else, and nobody else is told of them.
 import { expect, test } from 'bun:test'
-import { ModelSyncView } from '../../../src/http/admin/work-answers.ts'
+import { ModelSyncView } from '../../../src/http/admin/answers/work.ts'
 import { type Gateway, startGateway } from './gateway.ts'
 import { flawsOf } from './read-world.ts'
 

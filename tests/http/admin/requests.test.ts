@@ -1,7 +1,7 @@
 // `/admin/v1/requests`, `/errors` and the usage that they add up to, on a real Postgres.
 import { describe, expect, test } from 'bun:test'
 import { POLICY_DEFAULTS } from '../../../src/domain/steering/policy.ts'
-import { ErrorsAnswer, RequestDetailAnswer, RequestRow } from '../../../src/http/admin/read-answers.ts'
+import { ErrorsAnswer, RequestDetailAnswer, RequestRow } from '../../../src/http/admin/answers/reads.ts'
 import { newRequestId } from '../../../src/lib/crypto/request-ids.ts'
 import { providerCreated } from '../../domain/world.ts'
 import { flawsOf, HOUR_MS, NOW_MS, readWorld } from './read-world.ts'

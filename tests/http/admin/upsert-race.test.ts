@@ -1,7 +1,7 @@
 // An upsert that changes nothing, while somebody else deletes the row: it answers the row that it found.
 import { expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { adminRoutes, adminTable } from '../../../src/http/admin/admin.ts'
+import { adminRoutes, adminTable } from '../../../src/http/admin/runner.ts'
 import type { Commit } from '../../../src/state/port.ts'
 import { bodyOf, furnish, OWN } from './furnished.ts'
 import { ADMIN_KEY, BASE, startGateway } from './gateway.ts'

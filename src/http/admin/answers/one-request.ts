@@ -1,0 +1,27 @@
+// One request of the request log, for its view and for its explanation: found by id or by label, also when it was answered a moment ago.
+import {
+  type ReadRow,
+  type RequestRow,
+  type RowSearchDeps,
+  rowMeant,
+} from '../../../inference/surface/request-search.ts'
+import { reading } from '../read-store.ts'
+import type { AdminCall } from '../route.ts'
+import { tenantFilter } from './request-filter.ts'
+
+export interface OneRequestDeps extends RowSearchDeps {
+  nowMs(): number
+}
+
+type Call = AdminCall<unknown, { readonly tenant_id?: string }>
+
+/** The row that the path names, of the tenants that the caller sees. Throws 404, and 502 when there is none yet or the read store is away. */
+export const oneRequest = <Row extends RequestRow>(
+  { params, query, principal, request }: Pick<Call, 'params' | 'query' | 'principal' | 'request'>,
+  read: ReadRow<Row>,
+  deps: OneRequestDeps,
+): Promise<Row> => {
+  const tenantId = tenantFilter(principal, query.tenant_id)
+  const asked = { idOrLabel: params.id!, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
+  return rowMeant(asked, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
+}

@@ -1,0 +1,170 @@
+// `/admin/v1/requests/stream`: requests as they are settled, as server-sent events. Each stream asks the read model once a second from where it stands;
+// the id of an event says where that is, so that a client that comes back misses nothing of the last day.
+import type { LogPlace, RequestFilter, TailRow } from '../../../../projections/requests/query.ts'
+import { pause } from '../../../lib/event-loop/sleep.ts'
+import { t } from '../../../lib/schema/schema.ts'
+import { sseFrame } from '../../../lib/text/sse.ts'
+import { GatewayError } from '../../../wire/errors.ts'
+import { isSuperuser, type Principal } from '../../auth.ts'
+import { RequestRow } from '../answers/reads.ts'
+import { Conditions, filterOf } from '../answers/request-filter.ts'
+import { reading } from '../read-store.ts'
+import { type AdminRoute, route } from '../route.ts'
+import { DAY_MS } from '../window.ts'
+import type { RequestRouteDeps } from './requests.ts'
+
+export interface TailDeps extends RequestRouteDeps {
+  readonly timing?: Partial<TailTiming>
+}
+
+interface TailTiming {
+  /** Between two looks at the read model. */
+  readonly pollMs: number
+  /** After so long without an event there is a comment, so that whatever stands between sees life. */
+  readonly heartbeatMs: number
+  /** A stream ends after this; clients come back by themselves, to whichever instance. */
+  readonly lifetimeMs: number
+}
+
+const TIMING: TailTiming = { pollMs: 1_000, heartbeatMs: 15_000, lifetimeMs: 3_600_000 }
+/** Of one instance: each costs Postgres a query a second. */
+export const MAX_STREAMS = 32
+/** Of these for the keys of one tenant, that others find room: those of a key with `*` are not counted. */
+export const MOST_OF_A_TENANT = 16
+/** Between two looks of who is behind. */
+const CATCH_UP_MS = 50
+const RESUME = 'Last-Event-ID'
+const PLACE = /^\d{1,5}\.\d{1,15}(-\d{1,5}\.\d{1,15}){0,1023}$/
+const HEADERS = { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
+
+/** `0.17-1.4`: of each partition the first offset that is not shown yet. */
+const writtenPlace = (place: LogPlace): string =>
+  [...place].map(([partition, next]) => `${partition}.${next}`).join('-')
+
+const placeOf = (headers: Headers): LogPlace | null => {
+  const text = headers.get(RESUME)
+  if (text === null || text === '') return null
+  if (!PLACE.test(text))
+    throw new GatewayError('invalid_request', `"${RESUME}" must be the id of an event of this stream`, {
+      param: RESUME,
+    })
+  return new Map(text.split('-').map((part) => part.split('.').map(Number) as [number, number]))
+}
+
+/** One event for each row; the id is the place after it. */
+const framesOf = (rows: readonly TailRow[], from: LogPlace): string => {
+  const place = new Map(from)
+  return rows
+    .map(({ request, partition, offset }) => {
+      place.set(partition, offset + 1)
+      return `id: ${writtenPlace(place)}\n${sseFrame(JSON.stringify(request))}`
+    })
+    .join('')
+}
+
+interface Tail {
+  readonly from: LogPlace
+  /** By what its client may see at this moment; null: nothing any more. */
+  filter(): RequestFilter | null
+  readonly signal: AbortSignal
+}
+
+async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): AsyncGenerator<string, void> {
+  const { signal } = tail
+  let place = tail.from
+  let toldMs = performance.now()
+  yield 'retry: 2000\n\n'
+  while (!signal.aborted) {
+    const filter = tail.filter()
+    if (filter === null) {
+      yield `event: end\n${sseFrame('{"reason":"who asks may no longer"}')}`
+      return
+    }
+    // While Postgres is away nothing is missed: the place stays.
+    const found = await requests.since(place, filter).catch(() => null)
+    const text = found === null ? ': the read store cannot be read now\n\n' : framesOf(found.rows, place)
+    const isQuiet = text === '' && performance.now() - toldMs < timing.heartbeatMs
+    if (!isQuiet) {
+      toldMs = performance.now()
+      yield text === '' ? ': nothing new\n\n' : text
+    }
+    place = found?.reached ?? place
+    await pause(found?.isBehind === true ? Math.min(CATCH_UP_MS, timing.pollMs) : timing.pollMs, signal)
+  }
+}
+
+/** Ends with the signal of its client, whoever notices first. */
+const untilLeft = (text: AsyncGenerator<string, void>, leave: () => void): AsyncIterable<string> => ({
+  [Symbol.asyncIterator]: () => ({
+    async next() {
+      try {
+        const step = await text.next()
+        if (step.done === true) leave()
+        return step
+      } catch (error) {
+        leave()
+        throw error
+      }
+    },
+    async return() {
+      leave()
+      return text.return()
+    },
+  }),
+})
+
+/** Rows for `AdminDeps.furtherRoutes`. */
+export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
+  const timing = { ...TIMING, ...deps.timing }
+  /** The tenant of each that is counted, null of the others. */
+  const streams = new Map<AbortController, string | null>()
+  const ofTenant = (tenantId: string): number => [...streams.values()].filter((each) => each === tenantId).length
+  const enter = (principal: Principal): AbortController => {
+    const tenantId = isSuperuser(principal) ? null : principal.tenantId
+    const isTooMany = tenantId !== null && ofTenant(tenantId) >= MOST_OF_A_TENANT
+    if (isTooMany || streams.size >= MAX_STREAMS) {
+      const whose = isTooMany ? `${MOST_OF_A_TENANT} clients of this tenant` : `${MAX_STREAMS} clients`
+      throw new GatewayError('rate_limited', `this instance follows for ${whose} already`, { retryAfterS: 10 })
+    }
+    const leaving = new AbortController()
+    streams.set(leaving, tenantId)
+    const ending = setTimeout(() => leaving.abort(), timing.lifetimeMs)
+    leaving.signal.addEventListener('abort', () => {
+      clearTimeout(ending)
+      streams.delete(leaving)
+    })
+    return leaving
+  }
+  return [
+    route({
+      method: 'GET',
+      path: '/requests/stream',
+      scopes: ['usage:read'],
+      summary: 'Requests as they are settled, as server-sent events',
+      events: true,
+      query: t.Object(Conditions),
+      answer: RequestRow,
+      async handle({ request, query, principal, principalNow }) {
+        const filterFor = (who: Principal): RequestFilter => ({
+          ...filterOf(query, who, deps),
+          fromMs: deps.nowMs() - DAY_MS,
+          toMs: deps.nowMs() + DAY_MS,
+        })
+        filterFor(principal) // what is wrong with the query is said at once
+        const filter = (): RequestFilter | null => {
+          const who = principalNow()
+          try {
+            return who === null ? null : filterFor(who)
+          } catch {
+            return null // the tenant that it asks for is another one's by now, or gone
+          }
+        }
+        const from = placeOf(request.headers) ?? (await reading(deps.requests.place()))
+        const leaving = enter(principal)
+        const { signal } = leaving
+        const text = follow(deps, timing, { from, filter, signal })
+        return { body: null, headers: HEADERS, pieces: untilLeft(text, () => leaving.abort()) }
+      },
+    }),
+  ]
+}
