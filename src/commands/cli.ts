@@ -1,4 +1,13 @@
 #!/usr/bin/env bun
+import { macKeyBeside } from '../composition/installation.ts'
+import {
+  isKafka,
+  loadSettings,
+  logSettings,
+  openDiagnostics,
+  prepareDataDir,
+  requireInstallation,
+} from '../composition/settings.ts'
 // The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
 import { printed, settingsTable } from '../config.ts'
 import { newId } from '../lib/crypto/ids.ts'
@@ -13,16 +22,14 @@ import { BootstrapRefused } from '../upkeep/bootstrap/keys.ts'
 import { endWithParent } from '../upkeep/postgres/child-process.ts'
 import { exportCommand } from './export.ts'
 import { readFailpoint } from './failpoints.ts'
-import { macKeyBeside } from './installation.ts'
 import { keysCommand } from './keys.ts'
 import { logRestoreCommand } from './log.ts'
 import { metricsTable } from './metrics.ts'
 import { rebuildCommand } from './rebuild.ts'
-import { isKafka, loadSettings, logSettings, openDiagnostics, prepareDataDir, requireInstallation } from './settings.ts'
 import { startCommand } from './start.ts'
 import { topicDocsCommand } from './topic-docs.ts'
 import { topicsCommand } from './topics.ts'
-import { verifyCommand } from './verify.ts'
+import { verifyCommand } from './verify/verify.ts'
 import { workerCommand } from './worker.ts'
 
 const print = (line: string): void => console.log(line)

@@ -1,7 +1,8 @@
 // The switch of the failpoints: for the fault rig only.
+
+import type { Environment } from '../composition/settings.ts'
 import { armFailpoint, FAILPOINTS } from '../lib/process/failpoints.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
-import type { Environment } from './settings.ts'
 
 const VARIABLE = 'GATELOG_FAILPOINT'
 

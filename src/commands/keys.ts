@@ -1,6 +1,8 @@
 // `gateway keys`: which master key wraps how many keys, and its rotation. Works with the gateway up or down; may be killed at any point and run again.
 import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { openKeysBeside } from '../composition/installation.ts'
+import { masterKeyFile, masterKeysFor } from '../composition/settings.ts'
 import type { Config } from '../config.ts'
 import { newMasterKey, readMasterKeys, writeMasterKeys } from '../lib/crypto/master-key.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
@@ -10,8 +12,6 @@ import type { EventLog } from '../log/port.ts'
 import { originalKeys } from '../state/data-keys/installation-keys.ts'
 import { masterKeysFrom } from '../state/data-keys/master-keys.ts'
 import type { DataKeyStore } from '../state/data-keys/store.ts'
-import { openKeysBeside } from './installation.ts'
-import { masterKeyFile, masterKeysFor } from './settings.ts'
 
 export interface KeysCommand {
   readonly config: Config

@@ -1,5 +1,6 @@
 // `gateway log restore [--dry-run]`: appends what the control topic lost and this data folder still keeps. Works with the gateway up or down.
 import { resolve } from 'node:path'
+import { isKafka } from '../composition/settings.ts'
 import type { Config } from '../config.ts'
 import { GENESIS } from '../domain/kernel/decision.ts'
 import { kafkaAccess } from '../log/kafka/access.ts'
@@ -8,7 +9,6 @@ import type { EventLog } from '../log/port.ts'
 import { CONTROL } from '../state/fold.ts'
 import { readKept } from '../state/restore/kept-records.ts'
 import { appendTail, planRestore, type RestoreDeps, type RestorePlan } from '../state/restore/restore.ts'
-import { isKafka } from './settings.ts'
 
 export interface LogRestoreCommand {
   readonly config: Config

@@ -1,11 +1,11 @@
 // `gateway rebuild [read-model]`: makes tables anew from the log, beside those in use, and switches when they have caught up. The gateway may be up or down.
 import { rebuild } from '../../projections/rebuild.ts'
 import { readModels } from '../../projections/worker.ts'
+import { openReadStore, requestDaysOf } from '../composition/read-store.ts'
 import type { Config } from '../config.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { nearest } from '../lib/text/nearest.ts'
 import type { EventLog } from '../log/port.ts'
-import { openReadStore, requestDaysOf } from './read-store.ts'
 
 export interface RebuildCommand {
   readonly config: Config

@@ -1,4 +1,7 @@
 // `gateway start`: one gateway process, its siblings on the same port, signals, and what the terminal says.
+
+import { SaidByChild } from '../composition/analytics.ts'
+import type { Environment } from '../composition/settings.ts'
 import { type LoadedConfig, settingMs } from '../config.ts'
 import { ownModule } from '../lib/own-files.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
@@ -6,8 +9,6 @@ import { type Gateway, startGateway } from '../main.ts'
 import { ADMIN_KEY_NAME, INFERENCE_KEY_NAME } from '../upkeep/bootstrap/keys.ts'
 import type { SeedReport } from '../upkeep/bootstrap/step.ts'
 import { type ChildProcess, endWithParent, superviseChild } from '../upkeep/postgres/child-process.ts'
-import { SaidByChild } from './analytics.ts'
-import type { Environment } from './settings.ts'
 
 export interface StartCommand {
   readonly loaded: LoadedConfig

@@ -1,4 +1,7 @@
 // `gateway topics [--init]`: makes and checks the topics on Kafka, starts the chain in an empty control topic, prints the ACLs that are needed.
+
+import { macKeyBeside } from '../composition/installation.ts'
+import { openDiagnostics } from '../composition/settings.ts'
 import type { Config } from '../config.ts'
 import { masterKeysOf } from '../config.ts'
 import { kafkaAccess } from '../log/kafka/access.ts'
@@ -11,8 +14,6 @@ import { readChainWitness } from '../state/chain-witness.ts'
 import { MasterKeyMissing } from '../state/data-keys/master-keys.ts'
 import { startChain } from '../state/live/genesis.ts'
 import { ControlLogRefused } from '../state/live/guards.ts'
-import { macKeyBeside } from './installation.ts'
-import { openDiagnostics } from './settings.ts'
 
 export interface TopicsCommand {
   readonly config: Config

@@ -2,17 +2,15 @@
 import { existsSync } from 'node:fs'
 import type { WorkerOptions } from '../../projections/worker.ts'
 import { runWorker } from '../../projections/worker.ts'
+import { LOG_REFUSED_CODE } from '../composition/analytics.ts'
+import { PROJECTION_CONSUMER } from '../composition/outcomes.ts'
+import { openReadStore, requestDaysOf } from '../composition/read-store.ts'
 import type { Config } from '../config.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../log/port.ts'
 import { spoolDirectory, writeWatermark } from '../log/spool/directory.ts'
 import { TOPICS } from '../log/topics.ts'
 import { letGoWhenWarm } from '../upkeep/watch/program-pages.ts'
-import { PROJECTION_CONSUMER } from './outcomes.ts'
-import { openReadStore, requestDaysOf } from './read-store.ts'
-
-/** Exit code of a worker that runs as a child and has refused the log: its parent does not start it again. */
-export const LOG_REFUSED_CODE = 3
 
 export interface WorkerCommand {
   readonly config: Config

@@ -1,8 +1,8 @@
 // How a start gives back what the process before it held of budgets: when, on what, and what an orderly stop leaves to be read.
 import { expect, test } from 'bun:test'
-import { openBudgetParts } from '../../src/commands/budgets.ts'
-import type { ControlPlane } from '../../src/commands/control-plane.ts'
-import { openOutcomes, type StartOptions } from '../../src/commands/outcomes.ts'
+import { openBudgetParts } from '../../src/composition/budgets.ts'
+import type { ControlPlane } from '../../src/composition/control-plane.ts'
+import { openOutcomes, type StartOptions } from '../../src/composition/outcomes.ts'
 import { loadConfig } from '../../src/config.ts'
 import { ControlState } from '../../src/domain/control.ts'
 import { nodeFiles } from '../../src/log/files.ts'

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
-import { masterKeysFor } from '../../src/commands/settings.ts'
+import { masterKeysFor } from '../../src/composition/settings.ts'
 import { loadConfig, settingsTable } from '../../src/config.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'

@@ -3,7 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { chmodSync, constants, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type AccessPorts, accessProblem } from '../../src/commands/data-access.ts'
+import { type AccessPorts, accessProblem } from '../../src/composition/data-access.ts'
 import { runCommand } from '../services/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-access-'))

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { RequestDetail, RequestQueries } from '../../projections/requests/query.ts'
 import type { StoredStatus } from '../../projections/status.ts'
-import { requestLookup } from '../../src/commands/request-lookup.ts'
+import { requestLookup } from '../../src/composition/request-lookup.ts'
 import { newRequestId } from '../../src/lib/crypto/request-ids.ts'
 
 const [FIRST, SECOND] = [newRequestId(Date.now()), newRequestId(Date.now())]

@@ -1,7 +1,7 @@
 // What a start says of providers that have no credential, once everything is seeded.
 import { expect, test } from 'bun:test'
-import { seedUntilDone } from '../../src/commands/seeding.ts'
-import { KIND_TABLE } from '../../src/commands/settings.ts'
+import { seedUntilDone } from '../../src/composition/seeding.ts'
+import { KIND_TABLE } from '../../src/composition/settings.ts'
 import { loadConfig } from '../../src/config.ts'
 import type { CommitQueue } from '../../src/state/commit/queue.ts'
 import type { LiveChain } from '../../src/state/live-chain.ts'

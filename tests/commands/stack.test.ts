@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Stack } from '../../src/commands/stack.ts'
+import { Stack } from '../../src/composition/shutdown-stack.ts'
 import { createDiagnostics, type Diagnostics } from '../../src/lib/process/diagnostics.ts'
 
 const noted = (into: string[]): Diagnostics =>

@@ -1,6 +1,6 @@
 // `gateway verify`: whether what is sealed in the chain can still be opened by the keys that the topic holds.
 import { expect, test } from 'bun:test'
-import { verifyKeys } from '../../src/commands/verify-keys.ts'
+import { verifyKeys } from '../../src/commands/verify/keys.ts'
 import { decideOperator } from '../../src/domain/access/operator.ts'
 import { PROVIDER_DEFAULTS } from '../../src/domain/registry/provider.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'

@@ -1,8 +1,8 @@
 // What `gateway verify` finds: nothing in tables that were made from the log, and each kind of damage by its name.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Sql } from '../../projections/database.ts'
-import type { Finding } from '../../src/commands/verify.ts'
-import { verifyOutcomes } from '../../src/commands/verify-outcomes.ts'
+import { verifyOutcomes } from '../../src/commands/verify/outcomes.ts'
+import type { Finding } from '../../src/commands/verify/verify.ts'
 import { loadConfig } from '../../src/config.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import type { MemoryLog } from '../../src/log/memory.ts'

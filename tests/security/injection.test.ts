@@ -67,7 +67,7 @@ test('S13: statements are put together only where nothing of a caller is: projec
   const composed = [...new Bun.Glob('{src,projections}/**/*.ts').scanSync({ cwd: ROOT })]
     .filter((path) => /\.unsafe\(/.test(readFileSync(join(ROOT, path), 'utf8')))
     .filter((path) => !/^projections\/(\w+\/(project|close|days)|builds|copy)\.ts$/.test(path))
-  expect(composed).toEqual(['src/commands/verify-outcomes.ts']) // one fixed text
+  expect(composed).toEqual(['src/commands/verify/outcomes.ts']) // one fixed text
 })
 
 test('S13: labels of metrics come from closed sets and the registry, never from a client', async () => {

@@ -1,7 +1,7 @@
-// A simulated machine, and the gateway process on it: put together by the composition of production (`src/commands/outcomes.ts`, `budgets.ts`), with the
+// A simulated machine, and the gateway process on it: put together by the composition of production (`src/composition/outcomes.ts`, `budgets.ts`), with the
 // disk, the log and chance of the run in their places. The sender runs beside it instead of in a thread.
-import { type BudgetParts, openBudgetParts } from '../../src/commands/budgets.ts'
-import { type Outcomes, openOutcomes } from '../../src/commands/outcomes.ts'
+import { type BudgetParts, openBudgetParts } from '../../src/composition/budgets.ts'
+import { type Outcomes, openOutcomes } from '../../src/composition/outcomes.ts'
 import { type Config, loadConfig } from '../../src/config.ts'
 import { pause } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'

@@ -73,19 +73,19 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   },
   // What a process left open whose spool another one adopts is forgotten.
   'adopted-not-settled': {
-    file: 'src/commands/outcomes.ts',
+    file: 'src/composition/outcomes.ts',
     text: 'await settle(adopted, diagnostics, closing.signal)',
     planted: 'adopted.number >= 0',
   },
   // An adopted spool goes before it is shipped.
   'adopted-not-shipped': {
-    file: 'src/commands/outcomes.ts',
+    file: 'src/composition/outcomes.ts',
     text: 'if (sender !== null) sender.drain(adopted, late)',
     planted: 'if (sender !== null) await adopted.close({ remove: true })',
   },
   // What a dead process left in an adopted spool is not told of.
   'adopted-not-recovered': {
-    file: 'src/commands/outcomes.ts',
+    file: 'src/composition/outcomes.ts',
     text: 'await recover(adopted, closing.signal, isSettled)',
     planted: '{ isDone: isSettled, late: Promise.resolve(true) }',
   },

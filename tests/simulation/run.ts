@@ -1,5 +1,5 @@
 // One run: three machines on one log, clients and operators, faults as the scenario says; then everything heals, drains and stops, and is checked.
-import type { Outcomes } from '../../src/commands/outcomes.ts'
+import type { Outcomes } from '../../src/composition/outcomes.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import { beginning, PARTITIONS } from './beginning.ts'

@@ -1,7 +1,7 @@
 // Whatever the settings say and the API does between two starts: one start gives what the file says, a second one does nothing, and no key comes back.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { KIND_TABLE } from '../../../src/commands/settings.ts'
+import { KIND_TABLE } from '../../../src/composition/settings.ts'
 import { type Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import type { SeedReport } from '../../../src/upkeep/bootstrap/step.ts'

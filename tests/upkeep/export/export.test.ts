@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { KIND_TABLE } from '../../../src/commands/settings.ts'
+import { KIND_TABLE } from '../../../src/composition/settings.ts'
 import { Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { ControlState } from '../../../src/domain/control.ts'
 import { canonicalJson } from '../../../src/domain/kernel/tables.ts'

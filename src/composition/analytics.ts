@@ -9,7 +9,9 @@ import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type ChildProcess, superviseChild } from '../upkeep/postgres/child-process.ts'
 import { openReadStore } from './read-store.ts'
 import type { Environment } from './settings.ts'
-import { LOG_REFUSED_CODE } from './worker.ts'
+
+/** Exit code of a worker that runs as a child and has refused the log: its parent does not start it again. */
+export const LOG_REFUSED_CODE = 3
 
 export interface Analytics {
   /** Queries of the admin API. Opened by use; each query says what is wrong. */

@@ -1,9 +1,9 @@
 // The part of `gateway verify` that looks whether what is sealed can still be opened: each secret of the configuration has its data key in `gateway.keys.v1`.
-import type { ControlState } from '../domain/control.ts'
-import { readEnvelope } from '../log/envelope.ts'
-import { type EventLog, LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../log/port.ts'
-import { TOPICS } from '../log/topics.ts'
-import { isInstallationKey, wrappedFrom } from '../state/data-keys/wrapped-keys.ts'
+import type { ControlState } from '../../domain/control.ts'
+import { readEnvelope } from '../../log/envelope.ts'
+import { type EventLog, LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../../log/port.ts'
+import { TOPICS } from '../../log/topics.ts'
+import { isInstallationKey, wrappedFrom } from '../../state/data-keys/wrapped-keys.ts'
 import type { Finding } from './verify.ts'
 
 const KEYS = TOPICS.keys.name

@@ -1,11 +1,11 @@
 // The part of `gateway verify` that recomputes the chain: every record, in log order, by the same rule and the same fold as the gateway's.
-import { CHAIN_ROW } from '../domain/chain.ts'
-import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../log/port.ts'
-import { readChainWitness } from '../state/chain-witness.ts'
-import { ChainFold, CONTROL, type Poison, politeness } from '../state/fold.ts'
-import { loadSnapshot } from '../state/history/snapshot.ts'
-import { problemOf } from '../state/live/guards.ts'
-import { readPosition } from '../state/position-witness.ts'
+import { CHAIN_ROW } from '../../domain/chain.ts'
+import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../../log/port.ts'
+import { readChainWitness } from '../../state/chain-witness.ts'
+import { ChainFold, CONTROL, type Poison, politeness } from '../../state/fold.ts'
+import { loadSnapshot } from '../../state/history/snapshot.ts'
+import { problemOf } from '../../state/live/guards.ts'
+import { readPosition } from '../../state/position-witness.ts'
 import type { Finding } from './verify.ts'
 
 export interface ChainToVerify {

@@ -1,16 +1,16 @@
 // The part of `gateway verify` that follows outcomes: spools, topics, request log, usage and closed days, side by side.
-import { newSums, type OutcomeSums, type Snapshot } from '../../projections/agreement.ts'
-import { activeBuild } from '../../projections/builds.ts'
-import type { Sql } from '../../projections/database.ts'
-import { compareFrames } from '../../projections/frames/agreement.ts'
-import { compareRequests, type RequestsAgreement } from '../../projections/requests/agreement.ts'
-import { compareUsage } from '../../projections/usage/agreement.ts'
-import type { Config } from '../config.ts'
-import type { EventLog } from '../log/port.ts'
-import { TOPICS } from '../log/topics.ts'
-import { requestDaysOf } from './read-store.ts'
+import { newSums, type OutcomeSums, type Snapshot } from '../../../projections/agreement.ts'
+import { activeBuild } from '../../../projections/builds.ts'
+import type { Sql } from '../../../projections/database.ts'
+import { compareFrames } from '../../../projections/frames/agreement.ts'
+import { compareRequests, type RequestsAgreement } from '../../../projections/requests/agreement.ts'
+import { compareUsage } from '../../../projections/usage/agreement.ts'
+import { requestDaysOf } from '../../composition/read-store.ts'
+import type { Config } from '../../config.ts'
+import type { EventLog } from '../../log/port.ts'
+import { TOPICS } from '../../log/topics.ts'
+import { readSpools } from './spools.ts'
 import type { Finding } from './verify.ts'
-import { readSpools } from './verify-spools.ts'
 
 export interface OutcomesToVerify {
   readonly config: Config

@@ -1,15 +1,15 @@
 // `gateway verify`: recomputes the chain and compares everything that was derived from it. Works with the gateway up or down; changes nothing.
-import { answers, openDatabase, type Sql, StoreTimeout, sqlStateOf } from '../../projections/database.ts'
-import { type AuditCheck, buildFigures, neverBuilt, openAuditCheck } from '../../projections/verify.ts'
-import type { Config } from '../config.ts'
-import type { Diagnostics } from '../lib/process/diagnostics.ts'
-import { codeOf } from '../lib/process/error-code.ts'
-import type { EventLog } from '../log/port.ts'
-import { otherCluster } from '../upkeep/postgres/embedded-postgres.ts'
-import { openReadStore } from './read-store.ts'
-import { verifyChain } from './verify-chain.ts'
-import { verifyKeys } from './verify-keys.ts'
-import { verifyOutcomes } from './verify-outcomes.ts'
+import { answers, openDatabase, type Sql, StoreTimeout, sqlStateOf } from '../../../projections/database.ts'
+import { type AuditCheck, buildFigures, neverBuilt, openAuditCheck } from '../../../projections/verify.ts'
+import { openReadStore } from '../../composition/read-store.ts'
+import type { Config } from '../../config.ts'
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
+import { codeOf } from '../../lib/process/error-code.ts'
+import type { EventLog } from '../../log/port.ts'
+import { otherCluster } from '../../upkeep/postgres/embedded-postgres.ts'
+import { verifyChain } from './chain.ts'
+import { verifyKeys } from './keys.ts'
+import { verifyOutcomes } from './outcomes.ts'
 
 export interface VerifyCommand {
   readonly config: Config

@@ -36,7 +36,7 @@ import { keepRecords } from '../state/restore/record-keeper.ts'
 import { installationKeysAtStart, keepInstallationKeys } from './installation.ts'
 import type { Environment } from './settings.ts'
 import { isKafka, logSettings } from './settings.ts'
-import { soon, unlessAway } from './soon.ts'
+import { soon, unlessAway } from './wait-briefly.ts'
 
 export interface ControlPlane {
   readonly log: EventLog
