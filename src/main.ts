@@ -21,7 +21,7 @@ import { type Environment, isKafka, KIND_TABLE, masterKeysFor, prepareDataDir } 
 import { Stack } from './composition/shutdown-stack.ts'
 import { openTracing, type Tracing, telemetryOf } from './composition/telemetry.ts'
 import { soon } from './composition/wait-briefly.ts'
-import { allowsPrivate, type Config, settingMs } from './config.ts'
+import { allowsPrivate, type Config, settingMs } from './config/schema.ts'
 import type { ProviderRow } from './domain/registry/provider.ts'
 import type { Limits } from './inference/limits/port.ts'
 import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/request/deps.ts'

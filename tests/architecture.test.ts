@@ -251,13 +251,7 @@ describe('calls to the outside', () => {
 const CROWDED: Readonly<Record<string, number>> = {
   'src/composition': 23,
   'src/providers/openai': 21,
-  'tests/bench': 33,
-  'tests/e2e': 25,
-  'tests/faults': 58,
-  'tests/faults/control': 27,
-  'tests/http/admin': 57,
-  'tests/projections': 28,
-  'tests/simulation': 30,
+  'tests/e2e': 21,
 }
 
 describe('size', () => {

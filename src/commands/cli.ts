@@ -9,7 +9,7 @@ import {
   requireInstallation,
 } from '../composition/settings.ts'
 // The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
-import { printed, settingsTable } from '../config.ts'
+import { printed, settingsTable } from '../config/schema.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
 import { nearest } from '../lib/text/nearest.ts'

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { ControlState } from '../domain/control.ts'
 import { codeOf } from '../lib/process/error-code.ts'

@@ -1,7 +1,7 @@
 // `gateway log restore [--dry-run]`: appends what the control topic lost and this data folder still keeps. Works with the gateway up or down.
 import { resolve } from 'node:path'
 import { isKafka } from '../composition/settings.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { GENESIS } from '../domain/kernel/decision.ts'
 import { kafkaAccess } from '../log/kafka/access.ts'
 import { checkTopics, ensureTopics } from '../log/kafka/topics.ts'

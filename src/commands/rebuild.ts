@@ -2,7 +2,7 @@
 import { rebuild } from '../../projections/rebuild.ts'
 import { readModels } from '../../projections/worker.ts'
 import { openReadStore, requestDaysOf } from '../composition/read-store.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { nearest } from '../lib/text/nearest.ts'
 import type { EventLog } from '../log/port.ts'

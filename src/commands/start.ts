@@ -2,7 +2,7 @@
 
 import { SaidByChild } from '../composition/analytics.ts'
 import type { Environment } from '../composition/settings.ts'
-import { type LoadedConfig, settingMs } from '../config.ts'
+import { type LoadedConfig, settingMs } from '../config/schema.ts'
 import { ownModule } from '../lib/own-files.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type Gateway, startGateway } from '../main.ts'

@@ -2,7 +2,7 @@
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
 import { READ_WITHIN_MS } from '../../projections/reader.ts'
 import { readStatus } from '../../projections/status.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import type { CheckResult, ReadinessCheck } from '../http/operations.ts'
 import { ownModule } from '../lib/own-files.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'

@@ -1,7 +1,7 @@
 // Puts together what budgets need: a client of the log of its own, the leases, and the return of what dead processes held.
 
 import { randomBytes } from 'node:crypto'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { RETIRED_IN_PARTS_SINCE } from '../domain/budgets/budget-events.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'

@@ -1,5 +1,5 @@
 // Puts together the door of the console: operators, their sessions, and the guard before both.
-import { type Config, isLoopback } from '../config.ts'
+import { type Config, isLoopback } from '../config/schema.ts'
 import type { LoginEvent } from '../domain/access/login.ts'
 import { setupIsOpen } from '../domain/access/setup.ts'
 import { clientsBehind } from '../http/clients.ts'

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { type Config, settingMs } from '../config.ts'
+import { type Config, settingMs } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { PAST_READER } from '../http/admin/past.ts'
 import { newId } from '../lib/crypto/ids.ts'

@@ -1,7 +1,7 @@
 // Puts together what knows how well providers do: the book of health, its probes, and feedback.
 import { feedbackQueries } from '../../projections/feedback/query.ts'
 import { probeQueries } from '../../projections/probes/query.ts'
-import { type Config, settingMs } from '../config.ts'
+import { type Config, settingMs } from '../config/schema.ts'
 import { providerHealth } from '../http/admin/answers/health-view.ts'
 import { checkedCommit, thawed } from '../http/admin/checked-commit.ts'
 import { feedbackRoutes } from '../http/admin/reads/feedback.ts'

@@ -1,5 +1,5 @@
 // The keys of the installation (what its chain is signed with), as the gateway and the commands beside it find them.
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'

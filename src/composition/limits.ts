@@ -1,5 +1,5 @@
 // Where rate limits are counted, as the settings say.
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { processLimits } from '../inference/limits/local.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import { LIMIT_SCRIPTS } from '../inference/limits/redis.ts'

@@ -1,6 +1,6 @@
 // The port: taken first, so that a busy one stops the start before anything else is touched. Requests that come early wait for the app.
 import type { App } from '../app.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { noRequest } from '../http/no-request.ts'
 import { type HttpServer, type ServerHandlers, serveHttp } from '../lib/http-server/server.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'

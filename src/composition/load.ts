@@ -1,5 +1,5 @@
 // Admission by load, as the settings bound it.
-import { type Config, settingMs } from '../config.ts'
+import { type Config, settingMs } from '../config/schema.ts'
 import { type LoadWatch, memoryOfMachine, watchLoad } from '../upkeep/watch/load-watch.ts'
 
 /** Of what the machine or the container has, for all processes together. */

@@ -1,7 +1,7 @@
 // What this process tells of itself: its build, what it is put together from, and whether that is there.
 
 import { within } from '../../projections/database.ts'
-import { type Config, redacted, settingMs } from '../config.ts'
+import { type Config, redacted, settingMs } from '../config/schema.ts'
 import type { InstanceDeps } from '../http/admin/reads/instances.ts'
 import { type SystemRouteDeps, systemRoutes } from '../http/admin/reads/system.ts'
 import { lookAt, type OperationsDeps, type ReadinessCheck } from '../http/operations.ts'

@@ -1,5 +1,5 @@
 // Puts together where outcomes go: this process's spool, on Kafka the sender that ships it, and what dead processes left open.
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
 import { turnWallMs } from '../lib/event-loop/turn-clock.ts'

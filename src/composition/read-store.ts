@@ -1,5 +1,5 @@
 // Which Postgres a process uses: `database.url`, else the embedded one of the data folder, which one process runs and the others share.
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import {
   type EmbeddedPostgres,

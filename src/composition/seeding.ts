@@ -1,5 +1,5 @@
 // Runs the seeder at start: until it is done, however long the log is away.
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import { checkBootstrap } from '../domain/bootstrap.ts'
 import { newApiKey, newId } from '../lib/crypto/ids.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'

@@ -1,7 +1,7 @@
 // What every command begins with: the settings from file and environment, the master key, the log.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { type Config, type LoadedConfig, loadConfig, masterKeysOf } from '../config.ts'
+import { type Config, type LoadedConfig, loadConfig, masterKeysOf } from '../config/schema.ts'
 import { checkBootstrap } from '../domain/bootstrap.ts'
 import { readMasterKeys, readOrMakeMasterKeys } from '../lib/crypto/master-key.ts'
 import { createDiagnostics, type Diagnostics } from '../lib/process/diagnostics.ts'

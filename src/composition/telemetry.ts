@@ -2,7 +2,7 @@
 import type { Sql } from '../../projections/database.ts'
 import { readStatus } from '../../projections/status.ts'
 import { isCollectorUrl } from '../config/addresses.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/schema.ts'
 import type { ProjectionView, SendingView, Telemetry } from '../http/metrics/telemetry.ts'
 import { openTraces, type Traces } from '../inference/request/trace.ts'
 import { headerPairs } from '../lib/http/header-pairs.ts'

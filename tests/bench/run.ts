@@ -20,6 +20,16 @@ const BENCHES = [
   'scale',
   'processes',
 ] as const
+/** Benches that stand in a folder with what they need. */
+const FOLDERS: Readonly<Record<string, string>> = {
+  start: 'long-logs',
+  fold: 'long-logs',
+  history: 'long-logs',
+  keys: 'keys',
+  lag: 'rebuild',
+  rebuild: 'rebuild',
+  refusal: 'refusal',
+}
 /** Not of what is run without a name: they are installed first. */
 const PEERS = 'peers'
 const FLAGS = ['--quick', '--record', '--only=']
@@ -37,7 +47,7 @@ if (unknown.length > 0) {
 const all = flags.includes('--quick') ? (['proxy'] as const) : BENCHES
 for (const name of wanted.length === 0 ? all : wanted) {
   console.log(`\n## ${name}`)
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, `${name}.ts`), ...flags], {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, FOLDERS[name] ?? '', `${name}.ts`), ...flags], {
     stdout: 'inherit',
     stderr: 'inherit',
   })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
 import { masterKeysFor } from '../../src/composition/settings.ts'
-import { loadConfig, settingsTable } from '../../src/config.ts'
+import { loadConfig, settingsTable } from '../../src/config/schema.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { runCommand } from '../services/command.ts'

@@ -6,7 +6,7 @@ import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
 import { exportCommand } from '../../src/commands/export.ts'
 import { topicsCommand } from '../../src/commands/topics.ts'
 import { logSettings } from '../../src/composition/settings.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/schema.ts'
 import { decisionMacKey } from '../../src/domain/kernel/decision.ts'
 import { openLog } from '../../src/log/open-log.ts'
 

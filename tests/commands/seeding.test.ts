@@ -2,11 +2,11 @@
 import { expect, test } from 'bun:test'
 import { seedUntilDone } from '../../src/composition/seeding.ts'
 import { KIND_TABLE } from '../../src/composition/settings.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/schema.ts'
 import type { CommitQueue } from '../../src/state/commit/queue.ts'
 import type { LiveChain } from '../../src/state/live-chain.ts'
 import { modelFacts } from '../../src/upkeep/models/model-facts.ts'
-import { type FoldingCommit, foldingCommit } from '../http/admin/folding-commit.ts'
+import { type FoldingCommit, foldingCommit } from '../http/admin/world/folding-commit.ts'
 
 const NO_PRICE = { contextWindow: null, input: null, output: null, cachedInput: null }
 const FILE = `

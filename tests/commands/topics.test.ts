@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Kafka, startKafka } from '../../infra/kafka/kafka.ts'
 import { topicsCommand } from '../../src/commands/topics.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/schema.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 
 let kafka: Kafka

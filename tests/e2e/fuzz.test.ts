@@ -1,4 +1,4 @@
-// Short runs of the OpenAPI fuzzer over a real gateway; `tests/faults/fuzz.ts` is the long one.
+// Short runs of the OpenAPI fuzzer over a real gateway; `tests/faults/clients/fuzz.ts` is the long one.
 import { expect, test } from 'bun:test'
 import { fuzzGateway } from '../services/fuzz.ts'
 

@@ -33,7 +33,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R1',
     fault: '`kill -9` of the gateway at random moments',
     aim: 'lost 0, doubled 0, what had begun for a client recorded, ready within 3 s',
-    runs: [script('kill', ['50'], ['3'])],
+    runs: [script('gateway/kill', ['50'], ['3'])],
     inTests: ['tests/log/spool/crash.test.ts'],
   },
   {
@@ -47,13 +47,13 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R3',
     fault: '`kill -9` of the gateway while the broker is away',
     aim: 'lost 0, doubled 0',
-    runs: [script('broker-kill', ['--kills', '10'], ['--kills', '2'])],
+    runs: [script('brokers/broker-kill', ['--kills', '10'], ['--kills', '2'])],
   },
   {
     row: 'R4',
     fault: 'SIGTERM with live streams that end within the drain',
     aim: 'streams cut 0, exit 0',
-    runs: [script('shutdown', ['200', '2', '30'], ['20', '1'])],
+    runs: [script('gateway/shutdown', ['200', '2', '30'], ['20', '1'])],
   },
   {
     row: 'R5',
@@ -67,10 +67,10 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'the gateway is stopped for 30 s and goes on; it is ended by the OOM killer',
     aim: 'lost 0, doubled 0, nothing spent from an expired lease; after the OOM killer as R1',
     runs: [
-      script('pause', ['--seconds', '30', '--times', '3'], ['--seconds', '3', '--times', '1']),
+      script('gateway/pause', ['--seconds', '30', '--times', '3'], ['--seconds', '3', '--times', '1']),
       // Longer than a lease is good: what it held is given to others, and spent by them.
       script('budgets/stopped', [], null),
-      script('oom', ['--times', '20'], ['--times', '2']),
+      script('gateway/oom', ['--times', '20'], ['--times', '2']),
     ],
     inTests: ['tests/state/budgets/budgets.test.ts'],
   },
@@ -78,26 +78,26 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R7',
     fault: 'the broker is stopped for a minute',
     aim: 'inference failed 0, at most 50 ms more; writes 504 within 5 s and never carried out; lost 0, doubled 0',
-    runs: [script('broker', ['60'], ['10'])],
+    runs: [script('brokers/broker', ['60'], ['10'])],
   },
   {
     row: 'R8',
     fault: 'the broker stands still, swallows everything, or refuses connections',
     aim: 'inference failed 0, lost 0, doubled 0, writes answered within 6 s',
-    runs: [script('broker-network', ['--seconds', '60', 'r8'], ['--seconds', '5', 'r8'])],
+    runs: [script('brokers/broker-network', ['--seconds', '60', 'r8'], ['--seconds', '5', 'r8'])],
   },
   {
     row: 'R9',
     fault: 'the way to the broker is slow, throttled, reset, half closed',
     aim: 'inference failed 0, lost 0, doubled 0',
-    runs: [script('broker-network', ['--seconds', '30', 'r9'], ['--seconds', '5', 'r9'])],
+    runs: [script('brokers/broker-network', ['--seconds', '30', 'r9'], ['--seconds', '5', 'r9'])],
   },
   {
     row: 'R10',
     fault: "the broker's answers are dropped after the append",
     aim: 'lost 0, doubled 0 after repeats are dropped by id',
     runs: [
-      script('broker-network', ['--seconds', '30', 'r10'], ['--seconds', '5', 'r10']),
+      script('brokers/broker-network', ['--seconds', '30', 'r10'], ['--seconds', '5', 'r10']),
       script('control/lost-acks', ['--commands', '300'], ['--commands', '50']),
     ],
     inTests: ['tests/faults/control.test.ts', 'tests/log/sender/ship.test.ts'],
@@ -107,9 +107,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'the leader of three brokers is killed; an unclean election; a log that lost records',
     aim: 'lost 0, applied twice 0; a loss is detected, within 30 s, and can be restored',
     runs: [
-      script('three-brokers', ['--kills', '6'], ['--kills', '1']),
+      script('brokers/three-brokers', ['--kills', '6'], ['--kills', '1']),
       script('control/leader', ['--commands', '20000'], ['--commands', '1000']),
-      script('unclean-election', ['--rounds', '3'], ['--rounds', '1']),
+      script('brokers/unclean-election', ['--rounds', '3'], ['--rounds', '1']),
       script('control/lost-log', []),
     ],
   },
@@ -117,7 +117,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R12',
     fault: 'started while the broker is away',
     aim: 'serves from a snapshot what was last known and refuses writes of every kind; does not serve without one',
-    runs: [script('start-without-broker', ['--starts', '5'], ['--starts', '1'])],
+    runs: [script('gateway/start-without-broker', ['--starts', '5'], ['--starts', '1'])],
     inTests: ['tests/state/live/live-start.test.ts'],
   },
   {
@@ -125,7 +125,10 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault:
       'Postgres is stopped; connections to it are refused, swallowed, reset, half closed, throttled, their answers lost',
     aim: 'inference failed 0; /ready 503; missing 0, doubled 0',
-    runs: [script('postgres', ['60'], ['5']), script('postgres-network', ['--seconds', '20'], ['--seconds', '5'])],
+    runs: [
+      script('stores/postgres', ['60'], ['5']),
+      script('stores/postgres-network', ['--seconds', '20'], ['--seconds', '5']),
+    ],
     inTests: ['tests/projections/faults.test.ts'],
   },
   {
@@ -134,17 +137,17 @@ export const FAULT_ROWS: readonly FaultRow[] = [
       'Postgres is far away or locked; the projection worker is killed in the midst of transactions; tables made anew, and the database wiped',
     aim: 'inference failed 0, missing 0, doubled 0, every table equal, after a wipe too; how long it takes to make them anew',
     runs: [
-      script('postgres-slow', ['--seconds', '20'], ['--seconds', '5']),
-      script('worker-kill', ['20', '20000'], ['3', '2000', 'embedded']),
-      ...tests('faults/several-workers'),
+      script('stores/postgres-slow', ['--seconds', '20'], ['--seconds', '5']),
+      script('stores/worker-kill', ['20', '20000'], ['3', '2000', 'embedded']),
+      ...tests('faults/stores/several-workers'),
     ],
-    inTests: ['tests/faults/worker-kill.test.ts', 'tests/faults/several-workers.test.ts'],
+    inTests: ['tests/faults/stores/worker-kill.test.ts', 'tests/faults/stores/several-workers.test.ts'],
   },
   {
     row: 'R15',
     fault: 'Redis is away, stands still, is emptied, answers garbage',
     aim: 'failed 0, answers to something else 0, at most 50 ms more',
-    runs: [script('redis', ['--seconds', '15'], ['--seconds', '3'])],
+    runs: [script('stores/redis', ['--seconds', '15'], ['--seconds', '3'])],
     inTests: ['tests/inference/limits/shared-limits.test.ts'],
   },
   {
@@ -152,8 +155,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'the disk of the spool is full, or turns read-only',
     aim: 'what is answered complete is recorded; serves again when there is room',
     runs: [
-      script('disk-full', ['--rounds', '5'], ['--rounds', '1']),
-      script('disk-read-only', ['--rounds', '5'], ['--rounds', '1']),
+      script('disks/disk-full', ['--rounds', '5'], ['--rounds', '1']),
+      script('disks/disk-read-only', ['--rounds', '5'], ['--rounds', '1']),
     ],
     inTests: ['tests/log/spool/disk.test.ts'],
   },
@@ -161,7 +164,7 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R17',
     fault: 'fdatasync fails, writes are short',
     aim: 'lost 0, told too early 0, the same file never synced again',
-    runs: [script('disk-errors', ['--seconds', '15'], ['--seconds', '3'])],
+    runs: [script('disks/disk-errors', ['--seconds', '15'], ['--seconds', '3'])],
     inTests: [
       'tests/log/spool/durability.test.ts',
       'tests/log/spool/disk.test.ts',
@@ -175,8 +178,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'bit flips and torn tails in spool, snapshot and read models',
     aim: 'started every time; what is damaged is counted and set aside, all else salvaged; wrong state 0',
     runs: [
-      script('damage', ['--rounds', '100'], ['--rounds', '8']),
-      script('damage-spool', ['--rounds', '30'], ['--rounds', '3']),
+      script('disks/damage', ['--rounds', '100'], ['--rounds', '8']),
+      script('disks/damage-spool', ['--rounds', '30'], ['--rounds', '3']),
       ...tests('projections/damage'),
     ],
     inTests: [
@@ -199,19 +202,19 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R20',
     fault: 'slow-loris, silent and idle clients',
     aim: 'closed by our own deadlines',
-    runs: [script('slow-clients', ['500'], ['50']), ...tests('http/slow-clients')],
+    runs: [script('clients/slow-clients', ['500'], ['50']), ...tests('http/slow-clients')],
   },
   {
     row: 'R21',
     fault: '100 readers that never read a stream of 64 MB',
     aim: 'RSS grows by less than 100 MB; every upstream held back and let go',
-    runs: [script('readers', ['100'], null)],
+    runs: [script('clients/readers', ['100'], null)],
   },
   {
     row: 'R22',
     fault: 'clients leave at a random byte',
     aim: 'upstreams left running 0; an outcome for each; closed within 100 ms',
-    runs: [script('leaving', ['2000'], ['200'])],
+    runs: [script('clients/leaving', ['2000'], ['200'])],
     inTests: ['tests/inference/request/leaving.test.ts'],
   },
   {
@@ -219,9 +222,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     fault: 'an upstream hangs while connecting, before its head, in its stream, after its last piece',
     aim: 'told within 500 ms after the deadline, never before it; sockets leaked 0; every cell of the matrix right: status, code, body, calls made, outcome',
     runs: [
-      script('hangs', ['40'], ['4']),
-      script('swallowed', ['--requests', '1000'], ['--requests', '300']),
-      script('upstream', [], ['before headers']),
+      script('upstreams/hangs', ['40'], ['4']),
+      script('upstreams/swallowed', ['--requests', '1000'], ['--requests', '300']),
+      script('upstreams/upstream', [], ['before headers']),
     ],
     inTests: ['tests/inference/attempt/faults.test.ts', 'tests/inference/attempt/deadlines.test.ts'],
     missing:
@@ -231,14 +234,14 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     row: 'R24',
     fault: 'an upstream resets, ends early, tears characters and lines',
     aim: 'misread 0, silently truncated 0; every cell of the matrix that R23 runs right',
-    runs: [script('torn-streams', ['1'], ['7'])],
+    runs: [script('upstreams/torn-streams', ['1'], ['7'])],
     inTests: ['tests/inference/attempt/faults.test.ts', 'tests/lib/text/sse.test.ts'],
   },
   {
     row: 'R25',
     fault: 'an upstream sends garbage, a line without end, a stream without end',
     aim: '`upstream_error`; RSS grows by less than 456 MB for two at once; no second without an answer; alive',
-    runs: [script('garbage', ['20'], ['4'])],
+    runs: [script('upstreams/garbage', ['20'], ['4'])],
     inTests: ['tests/inference/attempt/faults.test.ts'],
   },
   {
@@ -255,37 +258,42 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     aim: 'failover, breaker, retry budget hold',
     runs: [
       // A provider that fails three times of ten is left alone after three and a half seconds.
-      script('storm', ['--seconds', '10'], ['--seconds', '7']),
-      ...tests('inference/health', 'inference/failover', 'state/health', 'state/health.property'),
+      script('upstreams/storm', ['--seconds', '10'], ['--seconds', '7']),
+      ...tests(
+        'inference/attempt/health',
+        'inference/attempt/failover',
+        'state/health/book',
+        'state/health/book.property',
+      ),
     ],
   },
   {
     row: 'R28',
     fault: 'ten times of what the gateway can',
     aim: 'goodput flat',
-    runs: [script('overload', ['15'], null)],
+    runs: [script('clients/overload', ['15'], null)],
     inTests: ['tests/http/overload.test.ts'],
   },
   {
     row: 'R29',
     fault: 'the wall clock jumps',
     aim: 'inference failed 0, lost 0, doubled 0, both states equal; deadlines and windows of budgets early or late 0',
-    runs: [script('clock', ['--seconds', '10'], ['--seconds', '2'])],
+    runs: [script('gateway/clock', ['--seconds', '10'], ['--seconds', '2'])],
   },
   {
     row: 'R30',
     fault: 'names that do not resolve, certificates that do not hold',
     aim: '`upstream_error`, fallback, nothing in plain text',
     runs: [
-      script('plain-text', ['--rounds', '5'], ['--rounds', '1']),
-      script('upstream', ['TLS']),
-      ...tests('lib/dialer', 'lib/dialer-addresses'),
+      script('upstreams/plain-text', ['--rounds', '5'], ['--rounds', '1']),
+      script('upstreams/upstream', ['TLS']),
+      ...tests('lib/http-client/dialer', 'lib/http-client/dialer-addresses'),
     ],
   },
   {
     row: 'R31',
     fault: 'an hour at 60 % load with a random fault a minute',
     aim: 'lost 0, doubled 0, RSS and descriptors flat',
-    runs: [script('soak', ['60'], ['1'])],
+    runs: [script('gateway/soak', ['60'], ['1'])],
   },
 ]

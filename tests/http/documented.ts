@@ -6,7 +6,7 @@ import { docsRoutes } from '../../src/http/docs/routes.ts'
 import { schemaRoutes } from '../../src/http/docs/schema-routes.ts'
 import { inferenceRoutes } from '../../src/http/inference.ts'
 import { operationsRoutes } from '../../src/http/operations.ts'
-import { furnish } from './admin/furnished.ts'
+import { furnish } from './admin/world/furnished.ts'
 
 const nothing = {} as never
 const { gateway, table: rows } = await furnish()

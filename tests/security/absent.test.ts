@@ -1,7 +1,7 @@
 // Rows about parts that this version does not have. Each test fails on the day the part comes, and says what is to be proven then.
 import { afterAll, expect, test } from 'bun:test'
 import { PLANNED } from '../../src/http/admin/planned.ts'
-import { startGateway } from '../http/admin/gateway.ts'
+import { startGateway } from '../http/admin/world/gateway.ts'
 import { entry, KEY, testGateway } from '../inference/gateway.ts'
 import { startUpstream } from '../services/upstream.ts'
 

@@ -1,8 +1,8 @@
 // What others send never makes the log grow without measure: each field has a bound, and so has each record.
 import { afterAll, expect, test } from 'bun:test'
 import { Kind, type TSchema } from '../../src/lib/schema/schema.ts'
-import { nameOf } from '../http/admin/access.ts'
-import { bodyOf, furnish, OWN, pathOf } from '../http/admin/furnished.ts'
+import { nameOf } from '../http/admin/world/access.ts'
+import { bodyOf, furnish, OWN, pathOf } from '../http/admin/world/furnished.ts'
 import { entry, testGateway } from '../inference/gateway.ts'
 import { startUpstream } from '../services/upstream.ts'
 

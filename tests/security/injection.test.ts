@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { adminTable } from '../../src/http/admin/runner.ts'
-import { readWorld } from '../http/admin/read-world.ts'
+import { readWorld } from '../http/admin/world/read-world.ts'
 import { entry, testGateway } from '../inference/gateway.ts'
 import { startUpstream } from '../services/upstream.ts'
 

@@ -3,7 +3,7 @@
 import { memoryLog } from '../../src/log/memory.ts'
 import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable, type NewRecord } from '../../src/log/port.ts'
 import { EPOCH_MS } from './globals.ts'
-import type { Random } from './random.ts'
+import type { Random } from './scenario/random.ts'
 import { NOBODY, type Owner, type Scheduler } from './scheduler.ts'
 
 /** How often each of these happens to an append, as a share. */

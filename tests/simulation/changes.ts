@@ -3,8 +3,8 @@ import { decideBudget } from '../../src/domain/budgets/budget.ts'
 import { decideRetirement } from '../../src/domain/budgets/retirement.ts'
 import type { Machine } from './machine.ts'
 import type { Run } from './run.ts'
+import { CHANGING, changingBudget, holds, type Kind, type Terms, termsOf, ZONES } from './scenario/widening.ts'
 import { NOBODY } from './scheduler.ts'
-import { CHANGING, changingBudget, holds, type Kind, type Terms, termsOf, ZONES } from './widening.ts'
 
 export class Changes {
   #terms: Terms

@@ -5,9 +5,9 @@ import { decideBudget } from '../../src/domain/budgets/budget.ts'
 import type { Cause, EventRecord } from '../../src/domain/kernel/decision.ts'
 import { Rejection } from '../../src/domain/kernel/rejection.ts'
 import { CommitFailure, type CommitRequest } from '../../src/state/port.ts'
-import { tenantBudget } from './beginning.ts'
 import type { Gateway, Machine } from './machine.ts'
 import type { Run } from './run.ts'
+import { tenantBudget } from './scenario/beginning.ts'
 
 export interface Commanded {
   /** Stands in the decision as its actor, so that it is found again. */

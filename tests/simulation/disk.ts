@@ -4,7 +4,7 @@
 import type { Files } from '../../src/log/files.ts'
 import type { HeldLock } from '../../src/log/lock.ts'
 import { diskError } from '../log/small-disk.ts'
-import type { Random } from './random.ts'
+import type { Random } from './scenario/random.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 
 class Inode {

@@ -1,6 +1,6 @@
 // The clock, the timers and the randomness of this process, replaced by those of a run: whatever the production code asks, it is told what the seed
 // says. Nothing can slip past it, and production pays nothing for it. Only for a process that does nothing else (`run.ts`).
-import type { Random } from './random.ts'
+import type { Random } from './scenario/random.ts'
 import type { Scheduled, Scheduler } from './scheduler.ts'
 
 /** Unix milliseconds at which every run begins: half a minute before an hour is over, and with it the windows of budgets. */

@@ -2,7 +2,7 @@
 // disk, the log and chance of the run in their places. The sender runs beside it instead of in a thread.
 import { type BudgetParts, openBudgetParts } from '../../src/composition/budgets.ts'
 import { type Outcomes, openOutcomes } from '../../src/composition/outcomes.ts'
-import { type Config, loadConfig } from '../../src/config.ts'
+import { type Config, loadConfig } from '../../src/config/schema.ts'
 import { pause } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../../src/log/port.ts'

@@ -8,8 +8,8 @@
 //   --progress FILE   writes there how far it is, and goes on from there
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { FOCUSES, type Focus } from './focus.ts'
 import { MUTANTS, plant } from './mutants.ts'
+import { FOCUSES, type Focus } from './scenario/focus.ts'
 
 const { values: options } = parseArgs({
   options: {

@@ -1,7 +1,7 @@
 // Bugs that are planted in the modules as they are loaded, to see whether the simulation finds them. Production code is not touched: the text is changed on its way in.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Focus } from './focus.ts'
+import type { Focus } from './scenario/focus.ts'
 
 export interface Mutant {
   /** Of the repository. */

@@ -6,11 +6,11 @@ import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../sr
 import { type Appended, type RecordId, SpoolClosed } from '../../src/log/spool/port.ts'
 import type { Bound, Cost } from '../../src/state/budgets/attempt-bounds.ts'
 import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'
-import { KEY, TENANT } from './beginning.ts'
 import type { Gateway, Machine } from './machine.ts'
 import type { Run } from './run.ts'
+import { KEY, TENANT } from './scenario/beginning.ts'
+import { CHANGING } from './scenario/widening.ts'
 import { streamed } from './streams.ts'
-import { CHANGING } from './widening.ts'
 
 /** What is known of a request from outside. */
 export interface Asked {

@@ -1,7 +1,7 @@
 // The part of `gateway verify` that looks into the spools of this machine: what still has to be shipped, and whether what was shipped is in the topic.
 import { newSums, type OutcomeSums } from '../../../projections/agreement.ts'
 import type { Origins } from '../../../projections/origins.ts'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/schema.ts'
 import type { RequestSettled } from '../../domain/events/request.ts'
 import { SegmentCursor } from '../../log/segments/reader.ts'
 import { readWatermark, spoolDirectory, spoolNumbers } from '../../log/spool/directory.ts'

@@ -2,7 +2,7 @@
 import { answers, openDatabase, type Sql, StoreTimeout, sqlStateOf } from '../../../projections/database.ts'
 import { type AuditCheck, buildFigures, neverBuilt, openAuditCheck } from '../../../projections/verify.ts'
 import { openReadStore } from '../../composition/read-store.ts'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/schema.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import type { EventLog } from '../../log/port.ts'

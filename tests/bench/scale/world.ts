@@ -10,7 +10,7 @@ import { TOPICS } from '../../../src/log/topics.ts'
 import { keyIssued, modelCreated, providerCreated, tenantCreated } from '../../domain/world.ts'
 import { MASTER_KEY } from '../../services/cluster.ts'
 import { MARK, numbered } from '../load.ts'
-import { writeDecisions } from '../written-decisions.ts'
+import { writeDecisions } from '../long-logs/written-decisions.ts'
 
 export interface WorldSize {
   readonly models: number

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { RETIRED_KEPT, retiredAtMs } from '../../../src/domain/access/retired-secrets.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
-import { foldingCommit } from '../../http/admin/folding-commit.ts'
+import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20)
 const nothing = { expires_at: null, routing_policy_id: null, rate_limits: null }

@@ -8,7 +8,7 @@ interface Script {
 
 const SCRIPTS: readonly Script[] = [
   { file: 'races', short: ['--races', '50'] },
-  { file: 'setup', short: ['--rounds', '20'] },
+  { file: 'setup/setup', short: ['--rounds', '20'] },
   { file: 'lost-acks', short: ['--commands', '100'] },
   { file: 'leader', short: ['--commands', '3000'] },
   { file: 'paused', short: ['--seconds', '3'] },
@@ -21,8 +21,8 @@ const SCRIPTS: readonly Script[] = [
   { file: 'boot', short: ['--most', '10000', '--starts', '1'] },
   { file: 'digests', short: ['--decisions', '2000'] },
   { file: 'turns', short: ['--commands', '20'] },
-  { file: 'keys', short: ['--kills', '3'] },
-  { file: 'keys-kafka', short: ['--kills', '2'] },
+  { file: 'keys/keys', short: ['--kills', '3'] },
+  { file: 'keys/keys-kafka', short: ['--kills', '2'] },
 ]
 
 const isShort = process.argv.includes('--short')

@@ -1,8 +1,8 @@
-// C9 beside the gateways: the control state alone, from an embedded log, without a process to start and without HTTP (tests/bench/start.ts).
+// C9 beside the gateways: the control state alone, from an embedded log, without a process to start and without HTTP (tests/bench/long-logs/start.ts).
 import { join } from 'node:path'
 import type { Figure } from './figures.ts'
 
-const BENCH = join(import.meta.dir, '../../bench/start.ts')
+const BENCH = join(import.meta.dir, '../../bench/long-logs/start.ts')
 
 const msIn = (text: string, start: string): number =>
   Number(new RegExp(`${start}.*with the key index (\\d+) ms`).exec(text)?.[1] ?? Number.NaN)

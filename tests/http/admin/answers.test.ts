@@ -13,8 +13,8 @@ import { GatewayError } from '../../../src/wire/errors.ts'
 import { tenantCreated } from '../../domain/world.ts'
 import { entry } from '../../inference/gateway.ts'
 import { macKey } from '../../state/support.ts'
-import { type Answer, startGateway } from './gateway.ts'
-import { type RealGateway, startRealGateway } from './real-history.ts'
+import { type Answer, startGateway } from './world/gateway.ts'
+import { type RealGateway, startRealGateway } from './world/real-history.ts'
 
 const LOST = {
   parent: GENESIS,

@@ -1,7 +1,7 @@
 // What a list is narrowed to must be there: a slip is no list of nothing. And what a write names as too large.
 import { describe, expect, test } from 'bun:test'
 import { configurationRoutes } from '../../../src/http/admin/runner.ts'
-import { startGateway } from './gateway.ts'
+import { startGateway } from './world/gateway.ts'
 
 describe('a list of the configuration', () => {
   const gateway = startGateway()

@@ -1,11 +1,11 @@
 // Bad bodies of every route that takes one, and of those that take none: each is refused, names what is to blame, and changes nothing.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { authTable } from '../../../src/http/console-auth.ts'
-import { nameOf } from './access.ts'
-import { type BadBody, badBodies, EMPTY, isUnreadable, NO_BODIES, NOTHING } from './bad-values.ts'
-import { bodyOf, furnish, OWN, PASSWORD, pathOf } from './furnished.ts'
-import { type Answer, type CallOptions, startGateway } from './gateway.ts'
-import { counting, expectRefusal } from './refusal.ts'
+import { nameOf } from './world/access.ts'
+import { type BadBody, badBodies, EMPTY, isUnreadable, NO_BODIES, NOTHING } from './world/bad-values.ts'
+import { bodyOf, furnish, OWN, PASSWORD, pathOf } from './world/furnished.ts'
+import { type Answer, type CallOptions, startGateway } from './world/gateway.ts'
+import { counting, expectRefusal } from './world/refusal.ts'
 
 const ALL = await furnish()
 const { gateway, own } = ALL

@@ -1,9 +1,9 @@
 // Requests that are well formed and cannot be meant: ids of nobody, of another kind or of another shape; immutable fields; duplicates; queries.
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
-import { nameOf } from './access.ts'
-import { bodyOf, furnish, nounOf, OTHER, OWN, pathOf } from './furnished.ts'
-import { counting, expectRefusal, type Refusal } from './refusal.ts'
+import { nameOf } from './world/access.ts'
+import { bodyOf, furnish, nounOf, OTHER, OWN, pathOf } from './world/furnished.ts'
+import { counting, expectRefusal, type Refusal } from './world/refusal.ts'
 
 const ALL = await furnish()
 const { gateway, own, other } = ALL

@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { type AdminRoute, route } from '../../../src/http/admin/route.ts'
 import { adminRoutes, adminTable } from '../../../src/http/admin/runner.ts'
 import { t } from '../../../src/lib/schema/schema.ts'
-import { ADMIN_KEY, BASE, type Gateway, startGateway } from './gateway.ts'
+import { ADMIN_KEY, BASE, type Gateway, startGateway } from './world/gateway.ts'
 
 const ROWS = [
   { id: 'a', note: '=1+1', amount: -1.5, tags: ['x', 'y'], none: null },

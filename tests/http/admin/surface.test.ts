@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { adminTable } from '../../../src/http/admin/runner.ts'
 import { CommitFailure } from '../../../src/state/port.ts'
-import { startGateway } from './gateway.ts'
+import { startGateway } from './world/gateway.ts'
 
 const table = adminTable(startGateway().deps)
 const routes = table.map((route) => [`${route.method} ${route.path}`, route] as const)

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { raceSetUps } from '../../faults/control/setup.ts'
+import { raceSetUps } from '../../faults/control/setup/setup.ts'
 import { memoryWorld } from '../../faults/control/world.ts'
 
 test('of set-ups that are raced on three instances one wins, each time', async () => {

@@ -1,7 +1,7 @@
 // Words that stand for models (aliases of models and of endpoint scopes) change hands in one file: one start gives the state that the file says.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap, BootstrapEndpoint, BootstrapModel } from '../../../src/domain/bootstrap.ts'
-import { type FoldingCommit, foldingCommit } from '../../http/admin/folding-commit.ts'
+import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
 type Model = Omit<BootstrapModel, 'provider'>

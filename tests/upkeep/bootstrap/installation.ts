@@ -5,8 +5,8 @@ import { openSeeder } from '../../../src/upkeep/bootstrap/seeder.ts'
 import type { SeedDeps, SeedReport } from '../../../src/upkeep/bootstrap/step.ts'
 import { modelFacts } from '../../../src/upkeep/models/model-facts.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
-import { type FoldingCommit, foldingCommit } from '../../http/admin/folding-commit.ts'
-import { KINDS } from '../../http/admin/gateway.ts'
+import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
+import { KINDS } from '../../http/admin/world/gateway.ts'
 
 const NO_PRICE = { contextWindow: null, input: null, output: null, cachedInput: null }
 export const ADMIN = 'an-admin-key-of-my-own-choice'

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap, BootstrapModel } from '../../../src/domain/bootstrap.ts'
 import type { ListedModel } from '../../../src/providers/port.ts'
-import { type FoldingCommit, foldingCommit } from '../../http/admin/folding-commit.ts'
+import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
 type Entry = Omit<BootstrapModel, 'provider'>

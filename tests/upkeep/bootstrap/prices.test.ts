@@ -6,7 +6,7 @@ import { correctionsOf, decidePriceCorrection } from '../../../src/domain/regist
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
 import { bootstrapFlaw } from '../../../src/upkeep/bootstrap/check.ts'
 import { exportedSections } from '../../../src/upkeep/export/bootstrap.ts'
-import { type FoldingCommit, foldingCommit } from '../../http/admin/folding-commit.ts'
+import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
 const DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import type { SeedReport } from '../../../src/upkeep/bootstrap/step.ts'
 import { unsoundFlaw } from '../../../src/upkeep/bootstrap/validate.ts'
 import { exportedText } from '../../../src/upkeep/export/bootstrap.ts'
-import { foldingCommit } from '../../http/admin/folding-commit.ts'
+import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { anySettings, anyWrites, type Settings, write } from './any-bootstrap.ts'
 import { type Installation, install, rowsOf } from './installation.ts'
 

@@ -4,7 +4,7 @@ import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { CommitFailure } from '../../../src/state/port.ts'
 import { BootstrapRefused } from '../../../src/upkeep/bootstrap/keys.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
-import { foldingCommit } from '../../http/admin/folding-commit.ts'
+import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { ADMIN, install, rowsOf } from './installation.ts'
 
 describe('the first start', () => {

@@ -6,7 +6,7 @@ import type { ListedModel } from '../../../src/providers/port.ts'
 import { openSeeder } from '../../../src/upkeep/bootstrap/seeder.ts'
 import type { SeedReport } from '../../../src/upkeep/bootstrap/step.ts'
 import { modelFacts } from '../../../src/upkeep/models/model-facts.ts'
-import type { FoldingCommit } from '../../http/admin/folding-commit.ts'
+import type { FoldingCommit } from '../../http/admin/world/folding-commit.ts'
 
 export const NOW_MS = Date.UTC(2026, 10, 20)
 const UNLISTED = { contextWindow: null, maxOutputTokens: null, capabilities: null }

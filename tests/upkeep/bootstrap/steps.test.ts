@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap } from '../../../src/domain/bootstrap.ts'
 import { DECISION_LIMITS } from '../../../src/domain/kernel/decision.ts'
-import { type FoldingCommit, foldingCommit } from '../../http/admin/folding-commit.ts'
+import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
 /** A log that also says what each decision held. */

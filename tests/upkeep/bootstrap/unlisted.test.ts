@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import type { Bootstrap } from '../../../src/domain/bootstrap.ts'
 import { decideOverride } from '../../../src/domain/steering/override.ts'
 import { HISTORY_KEPT, inForce, LOOKED_EVERY } from '../../../src/domain/steering/override-row.ts'
-import { foldingCommit } from '../../http/admin/folding-commit.ts'
+import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
 const settings: Bootstrap = {

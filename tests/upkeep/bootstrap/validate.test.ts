@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { loadSettings } from '../../../src/composition/settings.ts'
 import { Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { bootstrapFlaw } from '../../../src/upkeep/bootstrap/check.ts'
-import { KINDS, startGateway } from '../../http/admin/gateway.ts'
+import { KINDS, startGateway } from '../../http/admin/world/gateway.ts'
 import { install, rowsOf } from './installation.ts'
 
 const kinds = {

@@ -4,7 +4,7 @@ import { type Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts
 import { decideEndpoint, NOTHING_OVERRIDDEN } from '../../../src/domain/steering/endpoint.ts'
 import { decidePolicy, POLICY_DEFAULTS } from '../../../src/domain/steering/policy.ts'
 import { exportedText } from '../../../src/upkeep/export/bootstrap.ts'
-import { type FoldingCommit, foldingCommit } from '../../http/admin/folding-commit.ts'
+import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from '../bootstrap/seeding.ts'
 
 const providers = (name: string): NonNullable<Bootstrap['providers']> =>

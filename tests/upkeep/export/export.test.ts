@@ -13,7 +13,7 @@ import { nameFlaw } from '../../../src/lib/text/storable-text.ts'
 import type { SeedReport } from '../../../src/upkeep/bootstrap/step.ts'
 import { unsoundFlaw } from '../../../src/upkeep/bootstrap/validate.ts'
 import { exportedSections, exportedText, NOT_EXPORTED } from '../../../src/upkeep/export/bootstrap.ts'
-import { type FoldingCommit, foldingCommit } from '../../http/admin/folding-commit.ts'
+import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from '../bootstrap/seeding.ts'
 
 /** The file as another installation reads it. */

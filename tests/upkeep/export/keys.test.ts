@@ -5,7 +5,7 @@ import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
 import { bootstrapFlaw } from '../../../src/upkeep/bootstrap/check.ts'
 import { exportedText } from '../../../src/upkeep/export/bootstrap.ts'
-import type { FoldingCommit } from '../../http/admin/folding-commit.ts'
+import type { FoldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { ADMIN, type Installation, install, rowsOf } from '../bootstrap/installation.ts'
 import { NOW_MS } from '../bootstrap/seeding.ts'
 

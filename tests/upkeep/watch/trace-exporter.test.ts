@@ -1,7 +1,7 @@
 // The way to the collector: batches, a bounded queue, and what becomes of traces when the collector hangs, refuses or is away.
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { headersOf, openTracing, tracesUrl } from '../../../src/composition/telemetry.ts'
-import { loadConfig } from '../../../src/config.ts'
+import { loadConfig } from '../../../src/config/schema.ts'
 import type { FinishedTrace } from '../../../src/inference/request/trace.ts'
 import { createDialer } from '../../../src/lib/http-client/dialer.ts'
 import {

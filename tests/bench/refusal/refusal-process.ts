@@ -1,0 +1,33 @@
+// A server whose every answer is the same, for `refusal.ts`: `empty` answers nothing at all, `refusal` is a gateway without room for chat completions.
+import { CHAT_PATH } from '../../../src/http/inference.ts'
+import { noRequest } from '../../../src/http/no-request.ts'
+import { whileThereIsRoom } from '../../../src/http/overload.ts'
+import { LoadGate } from '../../../src/lib/event-loop/load-gate.ts'
+import type { Answer } from '../../../src/lib/http-server/answer.ts'
+import { serveHttp } from '../../../src/lib/http-server/server.ts'
+
+const gate = new LoadGate({ everyMs: 50, maxDelayMs: 1, maxMemoryBytes: 1, nowMs: () => performance.now() })
+gate.look(2) // memory is short from the start: there is a rate
+gate.room = 0
+const refused = whileThereIsRoom(() => {
+  throw new Error('let in')
+}, gate)
+const EMPTY: Answer = { status: 429, head: '', body: '', closes: false }
+const { port } = serveHttp({
+  hostname: '127.0.0.1',
+  port: 0,
+  reusePort: false,
+  idleMs: 75_000,
+  headMs: 10_000,
+  handlers: {
+    fetch: () => new Response(null, { status: 404 }),
+    hotLine: `POST ${CHAT_PATH}`,
+    hot: process.argv[2] === 'empty' ? () => EMPTY : refused,
+    ...noRequest({ diagnostics: console }),
+  },
+})
+process.on('message', () => {
+  const { user, system } = process.cpuUsage()
+  process.send!(user + system)
+})
+process.send!(port)

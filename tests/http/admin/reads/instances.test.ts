@@ -1,0 +1,20 @@
+// Who holds something of budgets: one that announces itself is shown as live, and is not given up, however long it had nothing to say of budgets.
+import { expect, test } from 'bun:test'
+import { startGateway } from '../world/gateway.ts'
+
+test('an instance that lives is shown as such and is not retired; once it is silent it is', async () => {
+  const gateway = startGateway()
+  gateway.liveInstances = ['ins_dead']
+  const shown = await gateway.call('GET', '/instances')
+  expect(shown.body.instances).toMatchObject([{ id: 'ins_dead', live: true, retired_at: null }])
+
+  const refused = await gateway.call('POST', '/instances/ins_dead/retire', { body: {} })
+  expect(refused.status).toBe(409)
+  expect(refused.body.error).toMatchObject({ type: 'conflict_error', message: expect.stringContaining('is live') })
+  expect((await gateway.call('GET', '/instances')).body.instances).toMatchObject([{ retired_at: null }])
+
+  gateway.liveInstances = []
+  const retired = await gateway.call('POST', '/instances/ins_dead/retire') // its one field may be left out, and so may the body
+  expect(retired.status).toBe(200)
+  expect(retired.body).toMatchObject({ live: false, retired_at: expect.any(String) })
+})

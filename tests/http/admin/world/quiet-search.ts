@@ -1,0 +1,7 @@
+// Requests of which nobody knows more than the read model: none is on its way to it.
+import type { RowSearchDeps } from '../../../../src/inference/surface/request-search.ts'
+
+export const QUIET_SEARCH: RowSearchDeps = {
+  served: { find: () => null },
+  requestLookup: { isKnown: async () => false, behindMs: async () => 0 },
+}
