@@ -1,6 +1,7 @@
 // The targets of speed, each printed with what was measured and whether it is met: Gatelog with everything on (`fullWorld`: authentication, a plan over 20 models
 // of 5 providers, limits of tenant and policy, a hard budget, two records of each request) beside the bare proxy in the same run, one core each.
 // `--only=json_c32,chunk,...`: some of them. BENCH_ROUNDS, BENCH_SECONDS.
+// `--record`: writes the table into docs/performance.md. It needs all rows and no failed request.
 import { cpus } from 'node:os'
 import {
   benchJob,
@@ -17,6 +18,7 @@ import {
 } from './contenders.ts'
 import { ASKS, CHUNKS } from './fake-upstream.ts'
 import { onlyOf } from './only.ts'
+import { recordTable } from './report/performance-page.ts'
 
 // Short rounds, and many: where machines are shared their pace changes within seconds, and both sides are to see the same of it.
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
@@ -45,6 +47,19 @@ const TARGETS: readonly Target[] = [
 ]
 const only = onlyOf(TARGETS.map(({ name }) => name))
 const wants = (...names: string[]) => names.some((name) => only.includes(name))
+const isRecorded = process.argv.includes('--record')
+if (isRecorded && only.length < TARGETS.length) {
+  console.error('--record needs all rows: leave --only= out')
+  process.exit(1)
+}
+
+const table: string[] = []
+let failedRequests = 0
+/** Prints a line of the table and keeps it for `--record`. */
+const row = (line: string) => {
+  table.push(line)
+  console.log(line)
+}
 
 interface Sides {
   readonly load: LoadProcess
@@ -70,6 +85,7 @@ const sample = async (
   const before = cpuSeconds(contender.pid!)
   const result = await load.run(benchJob(contender, mode, connections, SECONDS * 1_000, more))
   const { requests, seconds, p50Us, p99Us, failed } = result
+  failedRequests += failed
   return {
     perSecond: requests / seconds,
     p50Us,
@@ -106,7 +122,7 @@ const both = ({ bare, gatelog }: Beside, pick: (sample: Sample) => number, digit
 const say = (name: string, value: number, detail: string) => {
   const { what, aim, isLeast, unit } = TARGETS.find((target) => target.name === name)!
   const met = isLeast ? value >= aim : value <= aim
-  console.log(
+  row(
     `| ${name} | ${what} | ${isLeast ? 'at least' : 'at most'} ${aim}${unit} | ${value.toFixed(2)}${unit} | ${met ? 'met' : '**missed**'} | ${detail} |`,
   )
 }
@@ -133,7 +149,7 @@ const rates = async (sides: Sides) => {
     const stream = await beside(sides, 'stream', 32)
     say('stream', throughput(stream), told(stream))
     const vendor = await beside(sides, 'stream', 32, ` ${ASKS.vendor}`)
-    console.log(
+    row(
       `| stream_vendor | the same as OpenAI sends them: random letters in each chunk, the usage last | none | ${throughput(vendor).toFixed(2)} | | ${told(vendor)} |`,
     )
   }
@@ -175,7 +191,7 @@ const chunks = async (sides: Sides) => {
   // To read and write it takes anybody several times the aim, which is that of streams without a pause.
   const apart = await further(sides, ` ${ASKS.apart}`)
   const beyond = (apart.gatelog - apart.bare).toFixed(2)
-  console.log(
+  row(
     `| chunk_apart | the same, each written by itself, a millisecond apart | none | ${apart.gatelog.toFixed(2)} us | | the bare proxy ${apart.bare.toFixed(2)} us, ${beyond} us beyond it, failed ${apart.failed} of both |`,
   )
 }
@@ -198,6 +214,7 @@ const resident = async (load: LoadProcess) => {
   try {
     const first = rssMb(gatelog.pid!)
     const { requests, failed } = await load.run(benchJob(gatelog, 'json', 32, RSS_AFTER_MS))
+    failedRequests += failed
     say('rss', rssMb(gatelog.pid!), `${first} MB at the start; ${requests} requests, failed ${failed}`)
   } finally {
     await gatelog.stop()
@@ -207,10 +224,9 @@ const resident = async (load: LoadProcess) => {
 const startFull = (origin: string) => startGatelog(origin, { settings: { bootstrap: fullWorld(origin) } })
 
 const load = await startLoad()
-console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s after their compilers rest, medians; Gatelog to the bare proxy`,
-)
-console.log('| target | what | aim | measured | | of what |\n|---|---|---|---|---|---|')
+const machine = `${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s after their compilers rest, medians; Gatelog to the bare proxy`
+console.log(`machine: ${machine}`)
+for (const line of ['| target | what | aim | measured | | of what |', '|---|---|---|---|---|---|']) row(line)
 if (wants('json_c32', 'json_c256', 'stream', 'p50_added', 'p99_c32', 'chunk')) {
   const bare = await startBare(load.origin)
   const gatelog = await startFull(load.origin)
@@ -223,3 +239,7 @@ if (wants('json_c32', 'json_c256', 'stream', 'p50_added', 'p99_c32', 'chunk')) {
 if (wants('tls_c256')) await secure(load)
 if (wants('rss')) await resident(load)
 await load.stop()
+if (isRecorded) {
+  if (failedRequests > 0) throw new Error(`${failedRequests} requests failed: not recorded`)
+  recordTable(table, machine)
+}
