@@ -1,5 +1,5 @@
 // What one process holds of an account: granted by the log, spent in memory. Sums since the process's start; what is spent never exceeds what was granted.
-// What every request changes are plain numbers: an object for each sum costs more than all else that is done here (docs/profile.md).
+// What every request changes are plain numbers: an object for each sum costs more than all else that is done here.
 import { type Amount, isEqual, isNothing, NO_AMOUNT, plus, rest, sum } from './amount.ts'
 import type { LeaseTally } from './budget-events.ts'
 

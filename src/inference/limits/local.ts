@@ -20,7 +20,7 @@ export class LocalLimitStore implements LimitStore {
   readonly #subjects = new Map<string, Subject>()
   /** Those of one call, used again by the next. */
   readonly #asked: Subject[] = []
-  /** The same bucket for each of so many rules: what the last calls took from. With what is not copied elsewhere six arrays of a request less (docs/profile.md). */
+  /** The same bucket for each of so many rules: what the last calls took from. With what is not copied elsewhere six arrays of a request less. */
   #buckets: readonly number[] = []
   #sweptMs = Number.NEGATIVE_INFINITY
 
@@ -162,7 +162,7 @@ const countedOf = (subjects: readonly Subject[], rules: readonly LimitRule[], no
 
 /**
  * The limits of a gateway without Redis: each process by itself. Answered without a promise: 0.3 us for taking and settling two rules instead of 0.35, 0.78
- * to 0.84 (`bench -- tricks`, limits); with what else was spared then 272 objects for an answer with everything on instead of 345 (docs/profile.md).
+ * to 0.84 (`bench -- tricks`, limits); with what else was spared then 272 objects for an answer with everything on instead of 345.
  */
 export const processLimits = (nowMs: () => number): Limits => {
   const store = new LocalLimitStore(nowMs)

@@ -1,5 +1,5 @@
 // A set for what comes and goes thousands of times a second. A `Set` or `Map` of the engine replaces its table every few dozen changes, and each
-// replaced table holds on to the next one and to what was in it: a collection of the young finds all of it alive (docs/profile.md).
+// replaced table holds on to the next one and to what was in it: a collection of the young finds all of it alive.
 
 /** What can be in a roster: in one at a time. */
 export interface Listed {

@@ -1,5 +1,5 @@
 // Memory for what is large and over within a turn: bodies that are put together to be read or sent. What is large and garbage brings collections of all of the heap,
-// 30 to 43 ms each; 100 KB at 8 at once take 0.50 to 0.63 of the CPU with it, p99 6 to 13 ms instead of 39 to 44 (docs/profile.md, large prompts).
+// 30 to 43 ms each; 100 KB at 8 at once take 0.50 to 0.63 of the CPU with it, p99 6 to 13 ms instead of 39 to 44.
 
 export const MOST_PASSING_BYTES = 1024 * 1024
 let passing: Buffer | null = null

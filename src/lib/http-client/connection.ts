@@ -74,7 +74,7 @@ export class HttpConnection implements Carrier {
   /** Sends a request, whose bytes are the caller's again afterwards. Null when the connection turns out to be closed or holds bytes that nobody asked for: nothing was written then. */
   exchange(method: string, { bytes, start, end }: RequestBytes, limits: DialLimits): Promise<DialResponse> | null {
     const socket = this.#socket
-    // Bytes that came while it was idle, perhaps a moment ago, would be read as the answer to this request. The look costs 1 % of the CPU (docs/profile.md).
+    // Bytes that came while it was idle, perhaps a moment ago, would be read as the answer to this request. The look costs 1 % of the CPU.
     if (this.#dead || socket === null || socket.readyState < 1 || (this.idleUntilMs > 0 && hasUnread(socket))) {
       this.destroy()
       return null

@@ -1,7 +1,7 @@
 // A pooled HTTP/1.1 client on Bun's sockets: one connection serves one request at a time and goes back to the pool of its
 // destination only after a whole answer and not a byte more, and it is not bound to 64 idle connections. When it was made it took 16.2 us of CPU for a JSON
 // request at 32 at once, where `fetch` took 26.3 with the same deadlines and 16.5 with none (docs/decisions/0004-pooled-upstream-client.md). A small proxy on a
-// busy machine took 46 us with it and 38 with `fetch`, before heads of answers were read from bytes (docs/profile.md).
+// busy machine took 46 us with it and 38 with `fetch`, before heads of answers were read from bytes.
 import { Deadlines } from '../event-loop/deadlines.ts'
 import { passingMemory } from '../event-loop/shared-buffer.ts'
 import { turnMs } from '../event-loop/turn-clock.ts'
@@ -48,7 +48,7 @@ const OURS = new Set(['host', 'content-length', 'transfer-encoding', 'connection
 
 /**
  * Requests up to this size are put together here, heads in front of bodies: each is handed to its socket before the next one is made. Written in pieces 1.1 KB
- * take 129 ns, put together first 805 (docs/profile.md).
+ * take 129 ns, put together first 805.
  */
 const SCRATCH = Buffer.allocUnsafe(64 * 1024)
 const HEAD_ROOM = 8 * 1024

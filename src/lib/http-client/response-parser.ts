@@ -114,7 +114,7 @@ export class ResponseParser {
 
   /**
    * Takes the well-formed chunks that are there whole, as one piece and without a string for each size, and the end of the body behind them; answers how far
-   * that was. The rest goes line by line. With reads that are counted through instead of cut: 11 % of reading a stream in 4 reads, 20 % in 19 (docs/profile.md).
+   * that was. The rest goes line by line. With reads that are counted through instead of cut: 11 % of reading a stream in 4 reads, 20 % in 19.
    */
   #wholeChunks(bytes: Buffer, start: number): number {
     edges.length = 0

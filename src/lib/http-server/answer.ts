@@ -1,4 +1,4 @@
-// What a handler of the hot route answers with: less than the runtime's `Response`, which costs several microseconds where memory is cold (docs/profile.md).
+// What a handler of the hot route answers with: less than the runtime's `Response`, which costs several microseconds where memory is cold.
 
 import { type TextPieces, wholeText } from '../text/text-pieces.ts'
 

@@ -1,5 +1,5 @@
 // What goes out on a connection: whole answers in one write, chunks of live ones, and what the client has not read yet. An answer of 1 KB
-// and its head in pieces instead of as one text: 0.60 to 0.64 of the time, block and all, 2.4 us at best (`bench -- tricks`, answers); 39 texts instead of 58 (docs/profile.md).
+// and its head in pieces instead of as one text: 0.60 to 0.64 of the time, block and all, 2.4 us at best (`bench -- tricks`, answers); 39 texts instead of 58.
 
 import type { Socket } from 'bun'
 import { deferred, lastResolve } from '../event-loop/deferred.ts'
@@ -103,7 +103,7 @@ const writeHead = (end: number, status: number, lines: TextPieces, closes: boole
 
 /**
  * Writes the line before a chunk of so many bytes, which ends before them; answers where it begins. Head and size as bytes before a chunk, with `live-sink.ts`:
- * of a stream in 19 reads 0.51 of the CPU of before that day instead of 0.64, in a harness of its own (docs/profile.md).
+ * of a stream in 19 reads 0.51 of the CPU of before that day instead of 0.64, in a harness of its own.
  */
 const writeSize = (size: number): number => {
   let at = HEAD_ROOM - 2

@@ -1,7 +1,7 @@
 // An HTTP/1.1 server on bare sockets: strict about where requests begin and end, with an answer of the caller's for everything that comes in, and one route that
 // is answered without the runtime's `Request` and `Response` (docs/decisions/0041-a-server-of-our-own.md). In a ladder of servers at 32 at once 12.1 us of CPU
 // for a request with a body and two headers, where `Bun.serve` takes 15.7; the whole gateway 0.75 to 0.91 of what it took before, JSON at 32 at once, in six pairs
-// of processes (docs/measured.md).
+// of processes.
 import type { SocketHandler } from 'bun'
 import { Roster } from '../collections/index-set.ts'
 import type { Answer } from './answer.ts'

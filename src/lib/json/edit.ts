@@ -159,7 +159,7 @@ export const editMembers = (
 const seen = { members: 0, valueStart: -1, valueEnd: -1 }
 
 /**
- * `topLevel` without making anything of the members: 0.5 KB of memory less for each request (docs/profile.md). What time it spares stands at `setMember`.
+ * `topLevel` without making anything of the members: 0.5 KB of memory less for each request. What time it spares stands at `setMember`.
  * A key that is written with escapes is no match.
  */
 const look = (text: string, key: string): void => {

@@ -1,5 +1,5 @@
 // How rows of one shape are read when some of their members are asked for: worked out once, then followed for each row. Reading one took 1.5 us of CPU instead
-// of 1.9, all of a look-up among 50,000 keys 2.3 instead of 3.2, on a busy machine (docs/measured.md).
+// of 1.9, all of a look-up among 50,000 keys 2.3 instead of 3.2, on a busy machine.
 
 /**
  * The members in their order, null for one that is passed over; those that are asked for and not there; and a row that has them all, which is copied

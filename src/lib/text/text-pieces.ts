@@ -11,7 +11,7 @@ export interface WritesItself {
 
 /**
  * A text up to `end`. What stands behind it, all of ASCII, is written too, and what follows is written over that: no text is made of the part, which would be
- * one in cold memory that nobody keeps: with ids of records that are text only once somebody asks, 2 to 3 % of a request (docs/profile.md).
+ * one in cold memory that nobody keeps: with ids of records that are text only once somebody asks, 2 to 3 % of a request.
  */
 export class TextBefore implements WritesItself {
   constructor(

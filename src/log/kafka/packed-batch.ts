@@ -1,6 +1,6 @@
 // Records of a batch in LZ4. Those of a gateway are much like the one of their kind before them, so that is where the packer is told to look: it takes less than
 // the system takes to send them as they are, and the broker's network and disk a seventh. The sender takes 4.3 us of CPU for a record instead of 4.9,
-// 256 in an append, medians of 90 runs (docs/decisions/0053-records-packed-for-kafka.md); in a later look 0.55 of its 2.9 us were the packer's (docs/profile.md).
+// 256 in an append, medians of 90 runs (docs/decisions/0053-records-packed-for-kafka.md); in a later look 0.55 of its 2.9 us were the packer's.
 
 import { PackedKinds } from '../../lib/compression/lz4-models.ts'
 import {

@@ -1,5 +1,5 @@
 // One account of a request, over all of its attempts: what is held of its lease, what attempts have cost, what the one under way may cost.
-// Plain numbers, and one object for each request and account: amounts as objects were a tenth of what a request costs (docs/profile.md).
+// Plain numbers, and one object for each request and account: amounts as objects were a tenth of what a request costs.
 import { rest, sum } from '../../domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../../domain/budgets/lease.ts'
