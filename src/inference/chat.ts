@@ -51,7 +51,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
   const revision = tipOf(deps)
   const planned = planning(revision, deps)
 
-  // Each `inStep` ends a stage (`lib/stages.ts`): what stands between two of them is done for all requests of a turn, one after the other. A body that
+  // Each `inStep` ends a stage (`lib/event-loop/stages.ts`): what stands between two of them is done for all requests of a turn, one after the other. A body that
   // comes in pieces is made text before, as it arrives: the memory that it is put together in is the next one's.
   const handle: ChatCompletions['handle'] = async (request, exchange, replies) => {
     try {

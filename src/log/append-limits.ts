@@ -2,7 +2,7 @@
 import type { AppendLimits, NewRecord } from './port.ts'
 
 export const MAX_APPEND_RECORDS = 256
-/** What a topic must take at least (`kafka-topic-rules.ts`), without what surrounds the values: an append costs the same whatever is in it. */
+/** What a topic must take at least (`log/kafka/topic-rules.ts`), without what surrounds the values: an append costs the same whatever is in it. */
 export const MAX_APPEND_BYTES = 448 * 1024
 export const APPEND_LIMITS: AppendLimits = {
   records: MAX_APPEND_RECORDS,

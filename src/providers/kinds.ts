@@ -1,4 +1,4 @@
-// The table of provider kinds. One that speaks the OpenAI wire is a row in `openai-rows.ts`; one with a wire of its own is a line here. CONTRIBUTING, "Add a provider kind".
+// The table of provider kinds. One that speaks the OpenAI wire is a row in `providers/openai/rows.ts`; one with a wire of its own is a line here. CONTRIBUTING, "Add a provider kind".
 import { anthropic } from './anthropic/kind.ts'
 import { bedrock } from './bedrock/kind.ts'
 import { cohere } from './cohere/kind.ts'

@@ -1,5 +1,5 @@
 // The port of a provider kind: pure functions between the client's wire (OpenAI chat completions) and the upstream's.
-// A kind never sees a client, a context, a clock or another kind; `inference/attempt.ts` alone calls upstreams.
+// A kind never sees a client, a context, a clock or another kind; `inference/attempt/attempt.ts` alone calls upstreams.
 import type { EventParser, Skimmer, SseEvent } from '../lib/text/sse.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import type { Options } from './options.ts'

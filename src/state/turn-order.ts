@@ -1,5 +1,5 @@
 // Instances that write at the same time take turns by themselves, one append each: whoever appended would only beat the others, who then decide
-// again what is already in the log. A courtesy like `turn.ts`, never part of the counting rule: a guess about the others that may be wrong.
+// again what is already in the log. A courtesy like `write-turns.ts`, never part of the counting rule: a guess about the others that may be wrong.
 
 /** Two appends of an instance no farther apart than this, the last no longer ago: it goes on writing. */
 const BUSY_MS = 100

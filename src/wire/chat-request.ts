@@ -1,5 +1,5 @@
 // The body of a chat completion as clients are told of it: one field for each rule of the specification (4.1), other fields pass through.
-// `inference/intent.ts` reads bodies by hand, since that is the hot path; a test holds the two together.
+// `inference/intent/intent.ts` reads bodies by hand, since that is the hot path; a test holds the two together.
 import { type TSchema, t } from '../lib/schema/schema.ts'
 
 /** Null says as much as leaving it out. */

@@ -24,6 +24,6 @@ test('every control event type stands in a golden log, with each of its fields',
     ...Object.keys(schema.properties as object).map((field) => `${type}.${field}`),
   ])
   const seen = recorded()
-  // Make `golden-life.ts` bring it about and record another one: `bun tests/recorders/record-log.ts <commit>`.
+  // Make `recorders/golden-life.ts` bring it about and record another one: `bun tests/recorders/record-log.ts <commit>`.
   expect(wanted.filter((name) => !seen.has(name))).toEqual([])
 })

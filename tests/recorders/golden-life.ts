@@ -1,4 +1,4 @@
-// The life that a golden log records: every write route of the administration, and what else makes control events. `record-log.ts` runs it.
+// The life that a golden log records: every write route of the administration, and what else makes control events. `recorders/record-log.ts` runs it.
 import { LIMITS, PARAMETERS } from './golden-settings.ts'
 
 export interface Answer {

@@ -219,7 +219,7 @@ export class Machine {
 const LOOK_MS = 5_000
 const AFTER_FAILURE_MS = 1_000
 
-/** The sender of `sender-worker.ts`, without the thread. */
+/** The sender of `log/sender/worker.ts`, without the thread. */
 class SenderBeside implements Sender {
   readonly #stopping = new AbortController()
   readonly #progress = new Map<string, ShipProgress>()

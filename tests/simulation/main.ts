@@ -3,7 +3,7 @@
 //   --trace           prints everything that happens in the runs
 //   --mutant NAME     plants one of the bugs of `mutants.ts`
 //   --plain           no budgets that change: what seeds were before there were any
-//   --focus WHAT      one of `focus.ts`: what a planted bug that few runs can find needs; that of the mutant when not given
+//   --focus WHAT      one of `tests/simulation/scenario/focus.ts`: what a planted bug that few runs can find needs; that of the mutant when not given
 //   --first           stops at the first seed that finds something
 //   --progress FILE   writes there how far it is, and goes on from there
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'

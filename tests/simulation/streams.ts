@@ -5,7 +5,7 @@ import type { Gateway } from './machine.ts'
 import { type Asked, budgetOf, type Clients, type CostSoFar, type Ended } from './requests.ts'
 import type { Run } from './run.ts'
 
-/** As `inference/budget.ts` asks for it. */
+/** As `inference/money/budget.ts` asks for it. */
 const stepOf = (bound: number | null, spent: number): number =>
   bound === null || spent <= bound ? 0 : Math.max(spent - bound, Math.ceil(bound / 4))
 

@@ -1,4 +1,4 @@
-// An instance that an operator gives up: it is dead and its disk will not come back. What it holds of budgets is free again (upkeep/retirement.ts), but for what
+// An instance that an operator gives up: it is dead and its disk will not come back. What it holds of budgets is free again (upkeep/budgets/retirement.ts), but for what
 // it is known to have spent. One that comes back all the same goes on, and what it spent is booked then. Names and fields of the event are stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'

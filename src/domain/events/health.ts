@@ -62,7 +62,7 @@ export const KEPT_PROBES = 50
 const BreakerCode = t.Union([t.Literal(0), t.Literal(1), t.Literal(2)])
 /**
  * `[model id, breaker, ejected, cooling down, health, ttft ms, e2e ms, tokens per second, in flight, headroom, feedback]`, exactly as the plans of that frame saw it
- * (`Signals` of state/frame.ts).
+ * (`Signals` of state/health/frame.ts).
  */
 export const FrameRow = t.Tuple([
   Id,

@@ -1,4 +1,4 @@
-// The counts in Redis. The same windows as `lib/sliding-window.ts`, in Lua: one call takes all limits of a request, or none.
+// The counts in Redis. The same windows as `lib/collections/sliding-window.ts`, in Lua: one call takes all limits of a request, or none.
 // For each rule a hash with its counts (`l` newest bucket that was looked at, `n` newest that was taken from, `r` requests, `t` tokens, `r<slot>` and
 // `t<slot>` what was taken in each bucket), and a sorted set of slots (request -> when its lease ends).
 import { BUCKET_MS, BUCKETS } from '../../lib/collections/sliding-window.ts'

@@ -1,4 +1,4 @@
-// Station 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The settlement charges it (charge.ts, settle.ts).
+// Station 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The settlement charges it (charge.ts, inference/records/settle.ts).
 import { resetsAt, scopeText } from '../../domain/budgets/budget.ts'
 import { MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
 import { usdOf } from '../../lib/money.ts'

@@ -1,4 +1,4 @@
-// Templates of records that were made once: a few for each thing that many of them are about, as long as it lives. What they gain stands in `lib/text-template.ts`.
+// Templates of records that were made once: a few for each thing that many of them are about, as long as it lives. What they gain stands in `lib/text/text-template.ts`.
 import type { FilledText, GapValue, TextTemplate } from '../../lib/text/text-template.ts'
 
 interface Known<Key> {

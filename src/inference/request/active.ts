@@ -4,7 +4,7 @@ import { stages } from '../../lib/event-loop/stages.ts'
 import { GatewayError, stopping } from '../../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
-/** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each (gain: `lib/deadlines.ts`); a client that left is noticed as soon. */
+/** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each (gain: `lib/event-loop/deadlines.ts`); a client that left is noticed as soon. */
 const SWEEP_MS = 50
 /** After the deadline of a drain the rest is ended and has this long to be settled. */
 const SETTLE_MS = 2_000

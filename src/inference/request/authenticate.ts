@@ -18,7 +18,7 @@ export interface AuthenticateDeps {
 const MAX_KEY_LENGTH = 512
 
 /**
- * The caller's key, or 401. The texts of the last keys are remembered with their digests, in memory only (`recent-digests.ts`); whether one is good is asked each time: the index follows the log, so a revocation acts with its record.
+ * The caller's key, or 401. The texts of the last keys are remembered with their digests, in memory only (`lib/collections/digest-cache.ts`); whether one is good is asked each time: the index follows the log, so a revocation acts with its record.
  * All refusals read alike; a stranger learns nothing from them.
  */
 export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs: number): KeyEntry => {
@@ -102,7 +102,7 @@ interface SentKey {
 const MOST_KNOWN = 1_024
 /**
  * Of the last ones: by what a header said after which there is a key in any of them, and by the keys that came otherwise. Found by the whole value, with
- * `last-header-values.ts`: 0.5 us less of a request (docs/profile.md).
+ * `lib/http-server/last-header-values.ts`: 0.5 us less of a request (docs/profile.md).
  */
 const known = { said: new Map<string, SentKey>(), plain: new Map<string, SentKey>() }
 

@@ -1,4 +1,4 @@
-// Values under whole numbers that come and go thousands of times a second, where a `Map` would leave its replaced tables behind (see `roster.ts`).
+// Values under whole numbers that come and go thousands of times a second, where a `Map` would leave its replaced tables behind (see `index-set.ts`).
 
 /** A power of two, as all sizes are. */
 const FEWEST_SLOTS = 64

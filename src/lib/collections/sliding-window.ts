@@ -1,5 +1,5 @@
 // Counts what was taken in the last minute, in buckets of a second: never less than was taken in any 60 s, and let go of within one second more.
-// `docs/decisions/0009-rate-limits.md` says why; `inference/limits-script.ts` is the same in Lua.
+// `docs/decisions/0009-rate-limits.md` says why; `inference/limits/script.ts` is the same in Lua.
 
 export const BUCKET_MS = 1_000
 /** A minute and the bucket that is under way: the oldest counted bucket may have begun up to 61 s ago, so that no window of 60 s is cut short. */

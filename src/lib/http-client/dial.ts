@@ -1,4 +1,4 @@
-// The port of the one outbound dialer (`lib/dialer.ts`): every part that calls out is given a `Dial`.
+// The port of the one outbound dialer (`lib/http-client/dialer.ts`): every part that calls out is given a `Dial`.
 import type { CancelSignal } from '../event-loop/cancellation.ts'
 
 export interface DialRequest {

@@ -1,4 +1,4 @@
-// HTTP through Bun's `fetch`. The fallback of `http-client.ts`: it cannot tell connecting from waiting, so the headers' deadline covers both.
+// HTTP through Bun's `fetch`. The fallback of `pool.ts`: it cannot tell connecting from waiting, so the headers' deadline covers both.
 import type { CancelSignal } from '../event-loop/cancellation.ts'
 import { DialFailure, type DialFailureKind, type DialResponse } from './dial.ts'
 import type { HttpClient } from './pool.ts'

@@ -1,5 +1,5 @@
 // One connection of the server: requests are read from it one after the other, and the next one only when the one before is answered. What the
-// server gains by it stands in `http-server.ts` (12.1 us of CPU for a request instead of 15.7), what turns gain in `stages.ts` (14 to 17 % at 256 at once).
+// server gains by it stands in `server.ts` (12.1 us of CPU for a request instead of 15.7), what turns gain in `lib/event-loop/stages.ts` (14 to 17 % at 256 at once).
 import type { Socket } from 'bun'
 import type { Listed } from '../collections/index-set.ts'
 import { turnMs } from '../event-loop/turn-clock.ts'

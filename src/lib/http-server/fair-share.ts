@@ -1,5 +1,5 @@
 // Turns between connections: what has come on one is looked at when it is its turn, and one that sends many requests at once has some of them begun, then others are
-// looked at. This is for fairness; measured with `stages.ts` only: 14 to 17 % more requests at 256 at once, 0 to 9 % at 32.
+// looked at. This is for fairness; measured with `lib/event-loop/stages.ts` only: 14 to 17 % more requests at 256 at once, 0 to 9 % at 32.
 import { type Beginner, stages } from '../event-loop/stages.ts'
 
 const TURN_REQUESTS = 32

@@ -210,7 +210,7 @@ export const appendMembers = (text: string, members: string): string => {
   return `${before.text()}${comma}${more}${end}`
 }
 
-/** The same in pieces that belong one after another: what is going to be bytes need not be one text before (with what writes them 0.60 to 0.64 of the time: `server-output.ts`). */
+/** The same in pieces that belong one after another: what is going to be bytes need not be one text before (with what writes them 0.60 to 0.64 of the time: `lib/http-server/output.ts`). */
 export const appendedPieces = (text: string, members: string): [TextBefore, string, string, string] => {
   const close = text.lastIndexOf('}')
   if (close === -1) throw broken(text.length)

@@ -1,4 +1,4 @@
-// Reads rows that `packed-rows.ts` has written, whole or in part.
+// Reads rows that `rows.ts` has written, whole or in part.
 
 import { isoText } from '../time/iso-time.ts'
 import { sameDigits } from './hex-digits.ts'

@@ -1,5 +1,5 @@
 // Settings from a schema: every leaf has a default and a description, may stand in a YAML file and in an environment variable.
-// Knows no setting by name; `config.ts` holds the schema.
+// Knows no setting by name; `config/schema.ts` holds the schema.
 
 import { Kind, type TSchema, Value } from '../schema/schema.ts'
 import { nearest } from '../text/nearest.ts'

@@ -6,7 +6,7 @@ const POLL_MS = 5
 /**
  * Where nobody has committed for a while, readers look less often: each look costs some 28 us (docs/decisions/0022). Topics that are looked
  * at as often are looked at at the same times: one wake-up of the thread instead of four, and what a look needs is in its
- * caches for all but the first. With the file that `upkeep/load-watch.ts` keeps open 8.7 ms a second of an idle main thread instead of 18.3.
+ * caches for all but the first. With the file that `upkeep/watch/load-watch.ts` keeps open 8.7 ms a second of an idle main thread instead of 18.3.
  */
 const IDLE_POLL_MS = 20
 const LIVELY_MS = 1_000

@@ -1,5 +1,5 @@
 // The frames of one turn, before they are in a file: written at once seven of them take 1.0 us each, one by one 2.6 (`bench -- tricks`, batch).
-// When a batch is written, and what that gains, stands in `file-spool.ts`.
+// When a batch is written, and what that gains, stands in `log/spool/file-spool.ts`.
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import { type FrameNumbers, frameBound, type SpoolTopic, sealFrame, writeUnsealed } from './frame.ts'
 import type { FrameSubject } from './frame-subject.ts'

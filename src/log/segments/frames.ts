@@ -25,7 +25,7 @@ export class SegmentFrames {
   private at = 0
   private limit = 0
   private position = 0
-  /** So much is asked for next: little behind the end, where room that the writer made for later comes along (`segment-room.ts`). */
+  /** So much is asked for next: little behind the end, where room that the writer made for later comes along (`preallocation.ts`). */
   private askedBytes = FIRST_BYTES
   /** Where bytes that are no frame were read once more. */
   private doubted = -1

@@ -1,4 +1,4 @@
-// Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`sender-worker.ts`); tests run it as it is.
+// Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`worker.ts`); tests run it as it is.
 
 import { pause } from '../../lib/event-loop/sleep.ts'
 import { failpoint } from '../../lib/process/failpoints.ts'

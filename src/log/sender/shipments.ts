@@ -54,7 +54,7 @@ const MOST_TYPES = 16
 
 /**
  * Where records of one type, subject and writer go, and what their envelopes begin with: found by the object that records about the same share. With
- * `frame-subject.ts` 7.1 us of the sender's CPU for a record instead of 7.5, the median of 105 runs (docs/decisions/0038-produce-of-our-own.md).
+ * `log/segments/frame-subject.ts` 7.1 us of the sender's CPU for a record instead of 7.5, the median of 105 runs (docs/decisions/0038-produce-of-our-own.md).
  */
 interface Route {
   readonly about: FrameSubject

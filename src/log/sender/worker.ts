@@ -1,4 +1,4 @@
-// The thread that ships: one log of its own, one loop for each spool. Told what to do by `sender-thread.ts`.
+// The thread that ships: one log of its own, one loop for each spool. Told what to do by `thread.ts`.
 
 import { pause } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'

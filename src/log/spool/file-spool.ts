@@ -1,4 +1,4 @@
-// The spool on disk: batches, durability, admission, deletion. Made by `spool.ts`.
+// The spool on disk: batches, durability, admission, deletion. Made by `open.ts`.
 
 import { stages } from '../../lib/event-loop/stages.ts'
 import { failpoint } from '../../lib/process/failpoints.ts'

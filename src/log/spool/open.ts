@@ -60,7 +60,7 @@ export interface LocalSpool extends Spool {
   readonly number: number
   readonly directory: string
   readonly files: Files
-  /** What earlier processes admitted here and never settled: `upkeep/orphans.ts` settles it. */
+  /** What earlier processes admitted here and never settled: `upkeep/budgets/orphans.ts` settles it. */
   readonly openAtStart: readonly OpenAdmission[]
   /** The number that the next record gets. */
   readonly end: number

@@ -1,6 +1,6 @@
 // Most chunks of a stream differ from the one before in nothing but their text. Once one of them was read, the next ones need not be parsed, and runs of them
 // pass as one slice: 10 us less for a stream of 20 chunks. That the chunk with the role shows what surrounds a delta (one `JSON.parse` for a stream instead of
-// three), with what was done in `openai-stream.ts` and `sse.ts`: of a stream in 4 reads 0.65 of the CPU of before that day instead of 0.75, in 19 reads 0.44
+// three), with what was done in `stream.ts` and `lib/text/sse.ts`: of a stream in 4 reads 0.65 of the CPU of before that day instead of 0.75, in 19 reads 0.44
 // instead of 0.51, in a harness of its own. Streams as OpenAI sends them to who did not ask for the usage (letters, `usage: null`): 0.51 of the
 // bare proxy, where others are 0.65 (`bench -- targets`, stream_vendor).
 
@@ -64,7 +64,7 @@ export class ChunkTemplate {
     const shownOf = shown === data ? of : aroundText(shown, text)
     if (of === null || shownOf === null || shownOf.tail !== of.tail) return
     this.#take(of, shown === data ? null : shownOf, `${FIELD}${of.before}`, closingOf(of))
-    // Of texts that are whole already: measuring what was just put together would first copy it. With what `openai-draft.ts` spares: 4 % of a stream.
+    // Of texts that are whole already: measuring what was just put together would first copy it. With what `draft.ts` spares: 4 % of a stream.
     this.#frameMore = moreBytes(data) - moreBytes(text)
   }
 

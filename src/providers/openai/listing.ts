@@ -11,7 +11,7 @@ export interface ListedPrices {
   readonly cachedInput: number | null
 }
 
-/** How the listing of a kind differs: part of its row in `openai-rows.ts`. All of it is optional. */
+/** How the listing of a kind differs: part of its row in `rows.ts`. All of it is optional. */
 export interface ListingQuirks {
   /** Absent: `<base>/models`. */
   readonly url?: (baseUrl: string) => string

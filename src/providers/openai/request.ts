@@ -8,7 +8,7 @@ import { arrayOf, objectOf, textOf } from '../shared/read-json.ts'
 import { keepsInside, keptField, textWithoutKept } from '../shared/vendor-fields.ts'
 import { RequestDraft } from './draft.ts'
 
-/** How the requests of a kind of this shape differ from the others: part of its row in `openai-rows.ts`. All of it is optional. */
+/** How the requests of a kind of this shape differ from the others: part of its row in `rows.ts`. All of it is optional. */
 export interface RequestQuirks {
   /** Fields that this upstream refuses or does not know, and so never gets. */
   readonly drop?: readonly string[]

@@ -1,5 +1,5 @@
 // What a client says in the upstream's own words, beside the client's wire. It is passed on as it is, and counted where it adds to the answer; only what would
-// name another model, other tools or other messages than those that were checked is kept (`own-words-table.ts`, docs/decisions/0026).
+// name another model, other tools or other messages than those that were checked is kept (`vendor-fields-table.ts`, docs/decisions/0026).
 
 import { editMembers, memberText } from '../../lib/json/edit.ts'
 import { isLongNumber } from '../../lib/json/exact-json.ts'

@@ -1,4 +1,4 @@
-// The accounts of budgets, folded from the partitions of `gateway.budgets.v1` that this process needs. Read only: who writes is `budget-leases.ts`.
+// The accounts of budgets, folded from the partitions of `gateway.budgets.v1` that this process needs. Read only: who writes is `leases.ts`.
 import type { Account, Accounts, LeaseRefusal, LeaseVerdict } from '../../domain/budgets/account.ts'
 import { AccountBook } from '../../domain/budgets/account-book.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'

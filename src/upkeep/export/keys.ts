@@ -31,7 +31,7 @@ export const keyNames = (state: ControlReader): KeyNames => {
   return names
 }
 
-/** Whether the seeder means this key of a tenant by a name: as `keyOf` of `seed-names.ts` finds it. */
+/** Whether the seeder means this key of a tenant by a name: as `keyOf` of `upkeep/bootstrap/names.ts` finds it. */
 const meantBy = (ofTenant: readonly ApiKeyRow[]): ((row: ApiKeyRow, name: string) => boolean) => {
   const seeded = Map.groupBy(ofTenant, ({ seeded_name }) => seeded_name)
   const named = Map.groupBy(ofTenant, ({ name }) => name)

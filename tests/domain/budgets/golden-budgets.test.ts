@@ -60,7 +60,7 @@ test('every record of budgets stands in a golden log, with each of its fields an
     for (const verdict of header.verdicts) verdicts.add(verdict.split(' ', 3).slice(1).join(' ').replace(/ \d.*/, ''))
   }
   const wanted = Object.entries(BUDGET_EVENTS).flatMap(([type, schema]) => fieldsOf(type, schema as Described))
-  // Bring it about in `budget-life.ts` or `budget-edges.ts`, and record another one: `bun tests/recorders/record-budget-log.ts`.
+  // Bring it about in `recorders/budget-life.ts` or `recorders/budget-edges.ts`, and record another one: `bun tests/recorders/record-budget-log.ts`.
   expect(wanted.filter((name) => !seen.has(name))).toEqual([])
   const refusals = ['spent', 'overrun', 'forgotten', 'ended', 'early', 'height', 'unknown', 'closed']
   expect([...verdicts].sort()).toEqual(['granted', ...refusals.map((reason) => `refused ${reason}`), 'repeat'].sort())

@@ -1,4 +1,4 @@
-// What holds for every route: bodies, lists, write headers. Made from the route table itself; `matrix.test.ts` is about who may ask.
+// What holds for every route: bodies, lists, write headers. Made from the route table itself; `tests/http/admin/access/matrix.test.ts` is about who may ask.
 import { describe, expect, test } from 'bun:test'
 import { adminTable } from '../../../src/http/admin/runner.ts'
 import { CommitFailure } from '../../../src/state/port.ts'

@@ -1,4 +1,4 @@
-// A turn of the event loop has one time for much that it does (`lib/turn-clock.ts`), but not for how long something took.
+// A turn of the event loop has one time for much that it does (`lib/event-loop/turn-clock.ts`), but not for how long something took.
 import { afterEach, expect, test } from 'bun:test'
 import { type ProviderCall, prepare, send as sendCall } from '../../../src/inference/attempt/call.ts'
 import { holdTime, letTimeGo, turnMs } from '../../../src/lib/event-loop/turn-clock.ts'
