@@ -1,8 +1,7 @@
 // Days that are over -> gateway.usage.v1: each day's rows as they stand in the read model, with the offsets that they hold, so that a build that is made from
 // the log later need not have the requests themselves. A day that changes afterwards is closed once more, whole, with the next sequence.
 
-import type { UsageClosed } from '../../src/domain/events/usage-closed.ts'
-import { UsageClosedCell } from '../../src/domain/events/usage-closed.ts'
+import { type UsageClosed, UsageClosedCell } from '../../src/domain/events/usage-closed.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { pause } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'

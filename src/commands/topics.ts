@@ -2,8 +2,7 @@
 
 import { macKeyBeside } from '../composition/installation.ts'
 import { openDiagnostics } from '../composition/settings.ts'
-import type { Config } from '../config/schema.ts'
-import { masterKeysOf } from '../config/schema.ts'
+import { type Config, masterKeysOf } from '../config/schema.ts'
 import { kafkaAccess } from '../log/kafka/access.ts'
 import { kafkaLog } from '../log/kafka/log.ts'
 import { aclCommands } from '../log/kafka/topic-rules.ts'

@@ -1,7 +1,6 @@
 // `gateway worker`: the projection worker as a process of its own. `gateway start` runs one as a child unless told not to.
 import { existsSync } from 'node:fs'
-import type { WorkerOptions } from '../../projections/worker.ts'
-import { runWorker } from '../../projections/worker.ts'
+import { runWorker, type WorkerOptions } from '../../projections/worker.ts'
 import { LOG_REFUSED_CODE } from '../composition/analytics.ts'
 import { PROJECTION_CONSUMER } from '../composition/outcomes.ts'
 import { openReadStore, requestDaysOf } from '../composition/read-store.ts'

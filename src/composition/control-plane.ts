@@ -34,9 +34,8 @@ import type { KeyIndex } from '../state/port.ts'
 import { notePositions } from '../state/position-witness.ts'
 import { keepRecords } from '../state/restore/record-keeper.ts'
 import { installationKeysAtStart, keepInstallationKeys } from './installation.ts'
-import type { Environment } from './settings.ts'
-import { isKafka, logSettings } from './settings.ts'
-import { soon, unlessAway } from './wait-briefly.ts'
+import { type Environment, isKafka, logSettings } from './settings.ts'
+import { soon, unlessAway } from '../lib/event-loop/wait-with-timeout.ts'
 
 export interface ControlPlane {
   readonly log: EventLog

@@ -9,7 +9,7 @@ import { cachedKeys, derivedFrom, type InstallationKeys, originalKeys } from '..
 import type { ReadMasterKeys } from '../state/data-keys/master-keys.ts'
 import type { DataKeyStore } from '../state/data-keys/store.ts'
 import { masterKeysFor } from './settings.ts'
-import { soon } from './wait-briefly.ts'
+import { soon } from '../lib/event-loop/wait-with-timeout.ts'
 
 const RETRY_MS = 1_000
 

@@ -1,11 +1,24 @@
 // Where rate limits are counted, as the settings say.
-import type { Config } from '../config/schema.ts'
+import { type Config, settingMs } from '../config/schema.ts'
 import { processLimits } from '../inference/limits/local.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import { LIMIT_SCRIPTS } from '../inference/limits/redis.ts'
 import { sharedLimits } from '../inference/limits/shared.ts'
 import { turnMs } from '../lib/event-loop/turn-clock.ts'
 import { openRedis } from '../lib/redis.ts'
+import { type LoadWatch, memoryOfMachine, watchLoad } from '../upkeep/watch/load-watch.ts'
+
+// Admission by load, as the settings bound it.
+
+/** Of what the machine or the container has, for all processes together. */
+const MEMORY_PART = 0.8
+const MIB = 1_048_576
+
+export const openLoad = ({ server }: Pick<Config, 'server'>): LoadWatch => {
+  const { max_event_loop_delay: delay, max_memory_mb: memoryMb, processes } = server
+  const share = (memoryOfMachine() * MEMORY_PART) / processes
+  return watchLoad({ maxDelayMs: settingMs(delay), maxMemoryBytes: memoryMb === 0 ? share : memoryMb * MIB })
+}
 
 /** Rate limits: shared through Redis where there is one, else of this process. */
 export const openLimits = ({ redis: { url } }: Config): Limits & { close(): void } => {

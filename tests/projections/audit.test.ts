@@ -1,7 +1,6 @@
 // The audit log: every decision that counts, none that does not, and never a secret.
 import { describe, expect, test } from 'bun:test'
-import type { AuditEventView } from '../../projections/audit/query.ts'
-import { auditQueries } from '../../projections/audit/query.ts'
+import { type AuditEventView, auditQueries } from '../../projections/audit/query.ts'
 import { AuditRecorded } from '../../src/domain/events/audit.ts'
 import { type EventRecord, GENESIS, writeDecision } from '../../src/domain/kernel/decision.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'

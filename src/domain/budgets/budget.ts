@@ -2,6 +2,7 @@
 // for ever. What was spent is not here: it is counted from the log (DESIGN section 7), by the id of the budget and the start of the window.
 import { usdOf } from '../../lib/money.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
+import { isTimeZone } from '../../lib/time/time-zone.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
 import type { EventRecord } from '../kernel/decision.ts'
@@ -9,11 +10,60 @@ import { changedFields, closed, Id, ManagedBy, Nullable, opened } from '../kerne
 import { Rejection } from '../kernel/rejection.ts'
 import { limitsHeightOf } from './account-closing.ts'
 import type { Amount } from './amount.ts'
-import { requireFewBudgets, targetKey } from './budget-count.ts'
-import { onlyEnds, requireSound, requireSoundLimits } from './budget-rules.ts'
-import { BUDGET_SCOPES, budgetTarget, requireTarget } from './budget-scope.ts'
-import { windowAt } from './budget-window.ts'
+import { MOST_ACCOUNTS } from './budget-events.ts'
+import { BUDGET_SCOPES, type BudgetTarget, budgetTarget, requireTarget } from './budget-scope.ts'
+import { isWindow, windowAt } from './budget-window.ts'
 import { capNanoUsd } from './cap.ts'
+
+// What a budget may say, whatever there is.
+
+const LIMITS = ['limit_usd', 'limit_tokens', 'hard_cap_usd'] as const
+/** It says `enabled` false and no limit: all that it leaves out stays as the budget that it ends has it. */
+export const onlyEnds = (said: Partial<BudgetFields>): boolean =>
+  said.enabled === false && LIMITS.every((name) => said[name] === undefined)
+
+const refuse = (message: string, param: string): never => {
+  throw new Rejection('invalid', message, param)
+}
+
+/** Throws 400 for what no budget may say. */
+export const requireSound = (window: string, { alert_thresholds, timezone }: BudgetFields): void => {
+  if (!isWindow(window)) refuse('"window" must be hour, day, week, month, lifetime, or from 1h to 8784h', 'window')
+  if (!isTimeZone(timezone))
+    refuse(`"${timezone}" is not the IANA name of a time zone, such as Europe/Berlin`, 'timezone')
+  if (alert_thresholds.some((threshold, i) => i > 0 && threshold <= alert_thresholds[i - 1]!))
+    refuse('"alert_thresholds" must ascend', 'alert_thresholds')
+}
+
+/** Throws 400 for limits that no budget may have. */
+export const requireSoundLimits = (fields: BudgetFields): void => {
+  const { limit_usd, limit_tokens, hard_cap_usd, soft_limit_usd, alert_thresholds } = fields
+  if (limit_usd === null && limit_tokens === null && hard_cap_usd === null)
+    refuse('a budget needs at least one of "limit_usd", "limit_tokens" and "hard_cap_usd"', 'limit_usd')
+  if (soft_limit_usd !== null && limit_usd !== null && soft_limit_usd > limit_usd)
+    refuse('"soft_limit_usd" must not be above "limit_usd"', 'soft_limit_usd')
+  if (alert_thresholds.length > 0 && limit_usd === null && limit_tokens === null)
+    refuse('"alert_thresholds" are shares of a limit: set "limit_usd" or "limit_tokens"', 'alert_thresholds')
+}
+
+// How many budgets may be in use, so that the records of no request name more accounts than they may.
+
+/** On one tenant, key, model, provider or endpoint scope: a request falls under those of one of each, and under at most `MOST_ACCOUNTS` in all. */
+export const MOST_OF_TARGET = Math.floor(MOST_ACCOUNTS / BUDGET_SCOPES.length)
+
+/** Index key of what budgets are about. */
+export const targetKey = (tenantId: string, { type, id }: { readonly type: string; readonly id: string }): string =>
+  `${tenantId}\0${type}\0${id.toLowerCase()}`
+
+/** Throws where one more may not be in use. */
+export const requireFewBudgets = (state: ControlReader, tenantId: string, target: BudgetTarget): void => {
+  const budgets = state.table('budgets')
+  const inUse = budgets.find('target', targetKey(tenantId, target)).filter((id) => budgets.get(id)!.enabled)
+  if (inUse.length < MOST_OF_TARGET) return
+  const what = target.type === 'endpoint' ? 'endpoint scope' : target.type
+  const message = `this ${what} has ${inUse.length} budgets that are in use, and may have ${MOST_OF_TARGET}: no request may fall under more than ${MOST_ACCOUNTS}`
+  throw new Rejection('invalid', message, 'scope')
+}
 
 /** No sum of money is larger: beyond it integers of nano-USD are not exact. */
 const MOST_USD = 9_000_000

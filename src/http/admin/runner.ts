@@ -1,10 +1,12 @@
 // `/admin/v1`: the table of all routes, and the one runner that gives each the same order: 401, 404 and 405, 403, validation, handler.
 import { Elysia } from 'elysia'
 import { closed } from '../../domain/kernel/fields.ts'
+import { requireThawed } from '../../domain/steering/freeze.ts'
 import { readJsonBody } from '../../inference/request/body.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { isStorable } from '../../lib/text/storable-text.ts'
 import type { LastUses } from '../../state/indexes/last-uses.ts'
+import type { LiveState } from '../../state/port.ts'
 import type { ModelCatalogue } from '../../upkeep/models/model-listing.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import {
@@ -37,12 +39,25 @@ import { type ToolPolicyDeps, toolPolicyRoutes } from './configuration/tool-poli
 import { type ToolDeps, toolRoutes } from './configuration/tools.ts'
 import { streamOf } from './export.ts'
 import { CONTENT_TYPES, fileHeaders, formatOf, formatted, type ListFormat } from './format.ts'
-import { refuseWhileFrozen } from './freeze.ts'
 import { PLANNED } from './planned.ts'
 import { type InstanceDeps, instanceRoutes } from './reads/instances.ts'
 import { type LogDeps, logRoutes } from './reads/log.ts'
 import type { AdminAnswer, AdminRoute } from './route.ts'
 import { writeIntent } from './write.ts'
+
+// The override `freeze` on the admin surface: writes are refused before anything is done for them, and once more where they are decided (`checked-commit.ts`).
+
+export interface FreezeDeps {
+  readonly live: Pick<LiveState, 'control'>
+  nowMs(): number
+}
+
+/** Throws 403 while the caller may not write: before a secret is sealed or a provider asked for a change that would then be refused. */
+export const refuseWhileFrozen = (route: AdminRoute, principal: Principal, { live, nowMs }: FreezeDeps): void => {
+  if (route.method === 'GET' || route.whileFrozen) return
+  // An operator belongs to no tenant, though one is meant where none is named.
+  requireThawed(live.control, principal.actor.type === 'key' ? [principal.tenantId] : [], nowMs())
+}
 
 const PREFIX = '/admin/v1'
 const BODY_LIMIT_BYTES = 1_048_576

@@ -1,7 +1,6 @@
 // Tokens and money before and without the provider's word. Never a tokenizer: those can be made to take seconds.
 import { costNanoUsd, sumNanoUsd } from '../../lib/money.ts'
-import { dearestFactor } from '../../providers/shared/cache-writes.ts'
-import { picturePrice } from '../../providers/shared/picture-prices.ts'
+import { dearestFactor, picturePrice } from '../../providers/shared/billing.ts'
 import { ownBound } from '../../providers/shared/vendor-fields.ts'
 import type { CatalogueEntry, PriceTier } from '../../state/port.ts'
 import type { Intent } from '../intent/intent.ts'

@@ -1,5 +1,4 @@
 // One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
-
 import type { CancelSignal } from '../event-loop/cancellation.ts'
 import type { Deadlines, Timed } from '../event-loop/deadlines.ts'
 import { deferred, lastReject, lastResolve } from '../event-loop/deferred.ts'
@@ -7,12 +6,37 @@ import { type Arrival, stages } from '../event-loop/stages.ts'
 import { turnMs } from '../event-loop/turn-clock.ts'
 import { freeIfLarge, inTurn, LARGE_BYTES, type TakesTurns } from '../http/large-read-pacing.ts'
 import type { Carrier } from './carrier.ts'
-import { decompressed, formatOf } from './content-coding.ts'
 import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './dial.ts'
 import { ReceivedBytes } from './received-bytes.ts'
 import { headersOf, MalformedResponse, type ResponseHead } from './response-head.ts'
 import { ResponseParser } from './response-parser.ts'
-import { readerOf, readText, streamOf } from './stream-text.ts'
+import { mapErrors, readerOf, readText, streamOf } from './stream-text.ts'
+
+// Content codings of answers: none is asked for, the common ones are read.
+
+const FORMATS: Readonly<Record<string, Bun.CompressionFormat>> = {
+  gzip: 'gzip',
+  'x-gzip': 'gzip',
+  deflate: 'deflate',
+  br: 'brotli',
+  zstd: 'zstd',
+}
+
+/** Of a `Content-Encoding` in lower case; null for none and for what cannot be read. */
+export const formatOf = (encoding: string): Bun.CompressionFormat | null => FORMATS[encoding] ?? null
+
+/** The body without its coding; its errors are DialFailures. */
+export const decompressed = (
+  body: ReadableStream<Uint8Array>,
+  format: Bun.CompressionFormat,
+): ReadableStream<Uint8Array> =>
+  mapErrors(
+    body.pipeThrough(
+      new DecompressionStream(format as CompressionFormat) as unknown as TransformStream<Uint8Array, Uint8Array>,
+    ),
+    (error) =>
+      error instanceof DialFailure ? error : new DialFailure('reset', 'the compressed answer could not be read', error),
+  )
 
 // Beyond this much unread body the socket is paused until it is read.
 const PAUSE_BYTES = 64 * 1024

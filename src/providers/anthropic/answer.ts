@@ -1,7 +1,7 @@
 // Anthropic's whole answers and its usage -> the client's wire.
 import { isObject } from '../../wire/json.ts'
 import type { Answer, Reading, Usage } from '../port.ts'
-import { cacheWritesOf } from '../shared/cache-writes.ts'
+import { cacheWritesOf } from '../shared/billing.ts'
 import { clientUsage, completionJson } from '../shared/client-wire.ts'
 import { JSON_TOOL } from '../shared/converting.ts'
 import { inBandFailure, malformed } from '../shared/failure.ts'

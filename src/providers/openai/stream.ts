@@ -5,14 +5,91 @@ import { isObject } from '../../wire/json.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from '../port.ts'
 import { inBandFailure, malformed, tellsFailure } from '../shared/failure.ts'
 import { generatedBytes } from '../shared/generated.ts'
-import { arrayOf, type Json, objectOf, parseJson } from '../shared/read-json.ts'
+import { arrayOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
 import { passOver } from '../shared/unreadable.ts'
 import { type Dialect, hasError, mappedChoices, missingFields, STANDARD, spokenChoices, usageEdit } from './answer.ts'
 import { ends, hasContent, plainChoice, readChoices, wholeDeltas } from './chunk.ts'
 import { ChunkTemplate } from './chunk-template.ts'
-import { FinishOfChoices } from './finish-of-choices.ts'
-import { hasRole, withoutRole, withRoles } from './roles.ts'
 import { CallRepair } from './tool-calls.ts'
+
+// Which choices of a stream have begun, and which of them have ended.
+
+const MOST_CHOICES = 1_024
+
+/** Which choices have begun, and which of them have their finish reason: with `n` above 1 they end one by one. */
+export class FinishOfChoices {
+  /** Of choice 0, which is the only one of nearly every stream: null before it has begun. */
+  #first: boolean | null = null
+  #others: Map<number, boolean> | null = null
+
+  see(choices: readonly unknown[]): void {
+    for (const value of choices) {
+      const { index, finish_reason } = objectOf(value)
+      this.seeOne(typeof index === 'number' ? index : 0, (textOf(finish_reason) ?? '') !== '')
+    }
+  }
+
+  seeOne(index: number, ends: boolean): void {
+    if (index === 0) {
+      this.#first = ends || (this.#first ?? false)
+      return
+    }
+    this.#others ??= new Map()
+    if (this.#others.size >= MOST_CHOICES && !this.#others.has(index)) throw malformed('it has too many choices')
+    if (ends || !this.#others.has(index)) this.#others.set(index, ends)
+  }
+
+  has(index: number): boolean {
+    return index === 0 ? this.#first !== null : (this.#others?.has(index) ?? false)
+  }
+
+  allFinished(): boolean {
+    if (this.#others === null) return this.#first === true
+    for (const ends of this.#others.values()) if (!ends) return false
+    return this.#first !== false
+  }
+
+  /** Those that have begun and have none, in the order of their indexes. */
+  open(): number[] {
+    const open = this.#first === false ? [0] : []
+    for (const [index, ends] of this.#others ?? []) if (!ends) open.push(index)
+    return open.sort((a, b) => a - b)
+  }
+}
+
+// The role stands in the first delta of a choice and in no other: without it the SDKs fold no choice, and repeated it adds up to `assistantassistant`.
+
+export const hasRole = ({ role }: Json): boolean => typeof role === 'string' && role !== ''
+
+const NAME = '"role"'
+// biome-ignore format: as it may stand in an object: before another member, behind one
+const SPELLINGS = ['"role":"assistant",', '"role": "assistant", ', ',"role":"assistant"', ', "role": "assistant"']
+
+/** The text of a chunk without its only role; null when that is not to be told from the text. Unescaped quotes stand in no JSON string. */
+export const withoutRole = (data: string): string | null => {
+  const at = data.indexOf(NAME)
+  if (at === -1 || data.indexOf(NAME, at + NAME.length) !== -1) return null
+  for (const spelling of SPELLINGS) {
+    const start = at - spelling.indexOf(NAME)
+    if (data.startsWith(spelling, start)) return data.slice(0, start) + data.slice(start + spelling.length)
+  }
+  return null
+}
+
+/** Choices whose deltas name the role where they must and nowhere else; the same list when they did already. `begun`: choices that had a delta before. */
+export const withRoles = (choices: readonly unknown[], begun: { has(index: number): boolean }): readonly unknown[] => {
+  let changed = false
+  const right = choices.map((value) => {
+    const choice = objectOf(value)
+    const delta = objectOf(choice.delta)
+    const isFirst = !begun.has(typeof choice.index === 'number' ? choice.index : 0)
+    if (hasRole(delta) === isFirst) return value
+    changed = true
+    const { role: _, ...rest } = delta
+    return { ...choice, delta: isFirst ? { role: 'assistant', ...rest } : rest }
+  })
+  return changed ? right : choices
+}
 
 const FIELD = 'data: '
 /** The first chunks name the role or hold nothing; streams that never show a plain one are not looked at for ever. */

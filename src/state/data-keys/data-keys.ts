@@ -1,12 +1,10 @@
 // Data keys: `gateway.keys.v1`, folded. One key for each secret; erasing the key erases the secret wherever it is still stored.
-
 import { newId } from '../../lib/crypto/ids.ts'
 import { readEnvelope } from '../../log/envelope.ts'
 import type { LogRecord } from '../../log/port.ts'
 import { appendToKeys, recordOfKey } from './append.ts'
 import { KeyCache, readCachedKeys } from './cache.ts'
 import { newDataKey, openSecret, sealSecret, unwrapDataKey, type WrappingKey, wrapDataKey } from './crypto.ts'
-import { ErasedKeys } from './erased-keys.ts'
 import { byPurpose, type InstallationKeys, storedKeys } from './installation-keys.ts'
 import { KeyTopic } from './key-topic.ts'
 import { MasterKeyMissing, type MasterKeys, masterKeysFrom } from './master-keys.ts'
@@ -18,6 +16,38 @@ import {
   type WrappedKey,
   wrappedFrom,
 } from './wrapped-keys.ts'
+
+// Ids of data keys that were erased. A tombstone is final: a rotation that had not seen it may write the key once more behind it.
+
+/** More are not remembered: the sweep finds what no row refers to. */
+const MAX_ERASED = 10_000
+
+export class ErasedKeys {
+  /** `sent`: its tombstone was written here and not read so far; what is read until then came before it. */
+  readonly #ids = new Map<string, 'sent' | 'read'>()
+
+  sent(keyId: string): void {
+    this.#put(keyId, 'sent')
+  }
+
+  read(keyId: string): void {
+    this.#put(keyId, 'read')
+  }
+
+  /** `before`: this record of the key is older than its tombstone. `after`: it is newer, and to be erased again. Null: it was never erased. */
+  order(keyId: string): 'before' | 'after' | null {
+    const state = this.#ids.get(keyId)
+    return state === undefined ? null : state === 'sent' ? 'before' : 'after'
+  }
+
+  #put(keyId: string, state: 'sent' | 'read'): void {
+    this.#ids.delete(keyId)
+    this.#ids.set(keyId, state)
+    if (this.#ids.size <= MAX_ERASED) return
+    const [oldest] = this.#ids.keys()
+    this.#ids.delete(oldest!)
+  }
+}
 
 /** More ids than this are left to the sweep: no row refers to them. */
 const MAX_OWED = 1_000

@@ -1,10 +1,16 @@
 // Answers questions about the past. Runs in the history thread, which reads the log by itself.
+
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { CONTROL_EVENTS, ControlState, eventIsValid, foldDecision } from '../../domain/control.ts'
 import { type Decision, GENESIS, judge } from '../../domain/kernel/decision.ts'
 import type { RowChange } from '../../domain/kernel/tables.ts'
 import { renewed } from '../../domain/kernel/upcasters.ts'
 import { revertedBy } from '../../domain/reversal.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
+import { codeOf } from '../../lib/process/error-code.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'
 import type { Checkpoints } from './checkpoints.ts'
@@ -22,7 +28,40 @@ import {
 } from './history-port.ts'
 import { PastStates, recordsOf } from './past-state.ts'
 import { Survey } from './record-index.ts'
-import { keepSurvey, keptSurvey } from './record-index-file.ts'
+
+// The survey of the control topic, kept in the folder `history` of a data folder, so that the first question after a start need not read the whole log.
+// A shortcut: what is damaged, of another key or of another log is not used.
+
+const FOLDER = 'history'
+const FILE = 'survey'
+const MAC_BYTES = 32
+
+/** Beside, then renamed; not synced, since a lost one costs time only. */
+export const keepSurvey = (dataDir: string, survey: Survey): void => {
+  const folder = join(dataDir, FOLDER)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const draft = join(folder, `${FILE}.${crypto.randomUUID()}.draft`)
+  const bytes = survey.bytes()
+  writeFileSync(draft, Buffer.concat([bytes, macOf(survey.macKey, bytes)]), { mode: 0o600 })
+  renameSync(draft, join(folder, FILE))
+}
+
+/** The one that was kept last, or null. Whether it is of this log is for the caller to see. */
+export const keptSurvey = async (dataDir: string, macKey: Uint8Array): Promise<Survey | null> => {
+  let file: Buffer
+  try {
+    file = await readFile(join(dataDir, FOLDER, FILE))
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null
+    throw error
+  }
+  if (file.length < MAC_BYTES) return null
+  const bytes = file.subarray(0, file.length - MAC_BYTES)
+  return timingSafeEqual(file.subarray(bytes.length), macOf(macKey, bytes)) ? Survey.of(macKey, bytes) : null
+}
+
+const macOf = (macKey: Uint8Array, bytes: Uint8Array): Buffer =>
+  createHmac('sha256', macKey).update('survey\0').update(bytes).digest()
 
 export interface HistoryDeps {
   readonly log: EventLog

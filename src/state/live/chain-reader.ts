@@ -1,7 +1,11 @@
 // The reader of the control topic: follows it for ever, suspects what does not fit, reads it again from the start, goes live, confirms the end.
 
+import { RETIRED_TEXTS } from '../../domain/access/retired-secrets.ts'
 import { CHAIN_ROW } from '../../domain/chain.ts'
+import type { ControlState } from '../../domain/control.ts'
+import { canonicalJson, type RowChange } from '../../domain/kernel/tables.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
+import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { CONFIRM_EVERY_MS } from '../../lib/time/confirm-period.ts'
 import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../../log/port.ts'
 import { noteChain } from '../chain-witness.ts'
@@ -9,14 +13,70 @@ import { Changed } from '../condition.ts'
 import { ChainFold, CONTROL, type FoldStep, foldAgain, politeness, type RecordRead } from '../fold.ts'
 import type { LoadedSnapshot } from '../history/snapshot.ts'
 import type { LiveDeps } from '../live-chain.ts'
-import type { LiveStatus } from '../port.ts'
+import type { FoldedBatch, LiveStatus } from '../port.ts'
 import { controlBatches } from '../read-ahead/reader.ts'
 import { RECENT_RECORDS } from '../restore/recent-records.ts'
 import { Turns } from '../write-turns.ts'
-import { differences } from './differences.ts'
 import { ControlLogRefused, type KnownChain, lostHistory, problemOf } from './guards.ts'
-import { Listeners } from './listeners.ts'
 import { LogEnd } from './log-end.ts'
+
+// Who is told of the fold. A listener that fails is said so and does not stop the fold, nor the other listeners.
+
+export class Listeners {
+  readonly #batches = new Set<(batch: FoldedBatch) => void>()
+  readonly #steps = new Set<(step: FoldStep) => void>()
+
+  constructor(readonly diagnostics: Diagnostics) {}
+
+  subscribe(listener: (batch: FoldedBatch) => void): () => void {
+    this.#batches.add(listener)
+    return () => this.#batches.delete(listener)
+  }
+
+  watch(listener: (step: FoldStep) => void): () => void {
+    this.#steps.add(listener)
+    return () => this.#steps.delete(listener)
+  }
+
+  /** The indexes of the hot path first: whoever waits for the decision finds them up to date. */
+  batch(batch: FoldedBatch): void {
+    for (const listener of this.#batches) this.#tell(listener, batch)
+  }
+
+  step(step: FoldStep): void {
+    for (const listener of this.#steps) this.#tell(listener, step)
+  }
+
+  #tell<What>(listener: (what: What) => void, what: What): void {
+    try {
+      listener(what)
+    } catch (error) {
+      this.diagnostics.error('fold_listener_failed', { error })
+    }
+  }
+}
+
+// What leads from one state to another, when a fold is replaced by one that read the log again.
+
+const UNFOLLOWED: readonly string[] = ['causes', ...RETIRED_TEXTS]
+
+/** As row changes, so that the hot indexes follow as they follow the fold. */
+export const differences = (from: ControlState, to: ControlState): RowChange[] => {
+  const changes: RowChange[] = []
+  for (const { name } of to.tables()) {
+    if (UNFOLLOWED.includes(name)) continue
+    const [before, after] = [from.raw(name), to.raw(name)]
+    for (const [id, row] of before.rows()) {
+      if (after.get(id) === undefined) changes.push({ table: name, id, before: row, after: null })
+    }
+    for (const [id, row] of after.rows()) {
+      const known = before.get(id)
+      if (known === undefined || canonicalJson(known) !== canonicalJson(row))
+        changes.push({ table: name, id, before: known ?? null, after: row })
+    }
+  }
+  return changes
+}
 
 const SHORTER_TIMES = 3
 const MAX_START_WAIT_MS = 30_000

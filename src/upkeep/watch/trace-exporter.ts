@@ -1,7 +1,6 @@
 // Brings traces to an OTLP collector: a bounded queue, batches off the way of requests, one call at a time with its own deadline. A collector that hangs or is
 // away costs traces, which are counted, and nothing else.
-import type { FinishedTrace } from '../../inference/request/trace.ts'
-import { spansOf } from '../../inference/request/trace.ts'
+import { type FinishedTrace, spansOf } from '../../inference/request/trace.ts'
 import { Cancellation } from '../../lib/event-loop/cancellation.ts'
 import type { Dial } from '../../lib/http-client/dial.ts'
 import { type Attributes, otlpTraces } from '../../lib/otlp.ts'

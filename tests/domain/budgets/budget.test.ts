@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { BUDGET_DEFAULTS, type BudgetCommand, budgetView, decideBudget } from '../../../src/domain/budgets/budget.ts'
-import { MOST_OF_TARGET } from '../../../src/domain/budgets/budget-count.ts'
+import {
+  BUDGET_DEFAULTS,
+  type BudgetCommand,
+  budgetView,
+  decideBudget,
+  MOST_OF_TARGET,
+} from '../../../src/domain/budgets/budget.ts'
 import { MOST_ACCOUNTS } from '../../../src/domain/budgets/budget-events.ts'
 import { BUDGET_SCOPES } from '../../../src/domain/budgets/budget-scope.ts'
 import {

@@ -1,7 +1,6 @@
 // A way to a server on loopback that keeps every byte that passes towards it: what somebody on the way could have read.
 
-import type { AddressInfo } from 'node:net'
-import { createConnection, createServer, type Socket } from 'node:net'
+import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net'
 
 export interface RecordedWay {
   readonly port: number

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { unpackLz4 } from '../../../src/lib/compression/lz4.ts'
 import { UnpackedBytes } from '../../../src/lib/compression/output-buffer.ts'
 import { unpackSnappy } from '../../../src/lib/compression/snappy.ts'
-import { unpackRecords } from '../../../src/log/kafka/codecs.ts'
+import { unpackRecords } from '../../../src/log/kafka/records.ts'
 
 const LENGTH = 3_000
 

@@ -1,7 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { withoutRole, withRoles } from '../../../src/providers/openai/roles.ts'
-import { openaiStream } from '../../../src/providers/openai/stream.ts'
+import { openaiStream, withoutRole, withRoles } from '../../../src/providers/openai/stream.ts'
 
 test('the role is taken out of a text, and nothing else; where it cannot be told, nothing is', () => {
   const spaced = {

@@ -1,6 +1,6 @@
 // Which models may be billed for what nobody sees.
 import { expect, test } from 'bun:test'
-import { reasonsUnseen } from '../../../src/providers/shared/unseen-reasoning.ts'
+import { reasonsUnseen } from '../../../src/providers/shared/billing.ts'
 
 test('models that reason unseen, by name', () => {
   const names = [

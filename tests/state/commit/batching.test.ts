@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Gathering } from '../../../src/state/commit/batching.ts'
+import { Gathering } from '../../../src/state/commit/queue.ts'
 import { Changed } from '../../../src/state/condition.ts'
 
 /** A `Changed` that says how long it was waited on, and never lets the time run out by itself. */

@@ -2,8 +2,8 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
+import { headroomOf } from '../../../src/state/health/call.ts'
 import { type Signals, UNSEEN } from '../../../src/state/health/frame.ts'
-import { headroomOf } from '../../../src/state/health/headroom.ts'
 import { knownScores, ranks, type ScoreWeights, scores } from '../../../src/state/health/scores.ts'
 
 const signals = fc.record({

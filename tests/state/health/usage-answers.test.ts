@@ -1,6 +1,6 @@
 // What is remembered of providers that refuse to be asked for usage: for an hour, of so many, and not where another server answers.
 import { expect, test } from 'bun:test'
-import { UsageAnswers } from '../../../src/state/health/usage-answers.ts'
+import { UsageAnswers } from '../../../src/state/health/book.ts'
 
 const provider = (n: number, baseUrl = 'http://a/v1') => ({ providerId: `prov_${n}`, baseUrl, upstreamModel: 'm' })
 

@@ -1,7 +1,6 @@
 // Provider work over the real dialer and the real kinds, on fakes of the vendors.
 import { afterAll, afterEach, beforeAll } from 'bun:test'
-import type { ProviderRow } from '../../../src/domain/registry/provider.ts'
-import { PROVIDER_DEFAULTS } from '../../../src/domain/registry/provider.ts'
+import { PROVIDER_DEFAULTS, type ProviderRow } from '../../../src/domain/registry/provider.ts'
 import { newIdentity } from '../../../src/http/request-context.ts'
 import { directCalls } from '../../../src/inference/gateway-calls.ts'
 import { createDialer } from '../../../src/lib/http-client/dialer.ts'

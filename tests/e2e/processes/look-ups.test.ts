@@ -1,7 +1,7 @@
 // Of two processes either is asked for what the other answered a moment ago: by id it is there, and feedback by label is about the latest of both.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { eventually } from '../services/eventually.ts'
-import { type GatewayProcess, startGateway } from '../services/gateway.ts'
+import { eventually } from '../../services/eventually.ts'
+import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 
 let gateway: GatewayProcess
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 // Two processes of one data folder: what an operator does about the health of a provider is done, and told, in both.
 import { expect, test } from 'bun:test'
-import { closedAfterEach } from '../services/closing.ts'
-import { NO_READ_MODELS } from '../services/cluster.ts'
-import { eventually } from '../services/eventually.ts'
-import { startGateway } from '../services/gateway.ts'
-import { sharedPostgres } from '../services/postgres.ts'
+import { closedAfterEach } from '../../services/closing.ts'
+import { NO_READ_MODELS } from '../../services/cluster.ts'
+import { eventually } from '../../services/eventually.ts'
+import { startGateway } from '../../services/gateway.ts'
+import { sharedPostgres } from '../../services/postgres.ts'
 
 /** A connection each: they are spread over the processes. That so many meet the same one is out of the question. */
 const headers = { connection: 'close' }

@@ -1,6 +1,63 @@
 // What a vendor charges for a part of the prompt that it writes to its cache, beyond what any token of a prompt costs. No price of the catalogue says it: these
 // are the multiples of the price of a prompt that the vendors document.
+
+import { isObject } from '../../wire/json.ts'
 import type { Usage } from '../port.ts'
+import type { Json } from './read-json.ts'
+
+// Whether a model may reason where nobody sees it: what it is billed for then does not show in what it said.
+
+/**
+ * Families that reason unless they are told not to, by their names on every platform (`openai/o3`, `google/gemini-2.5-pro`). Most of them show nothing, or a
+ * summary. `auto` is a router's word for any of them.
+ */
+const REASONS =
+  /(?:^|[/:.])(?:o\d|gpt-(?!35)(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat)|gpt-oss|codex|computer-use|gemini-(?:2\.5|[3-9]|flash|pro)|grok-(?:3-mini|code|[4-9])|magistral|claude-(?:opus|sonnet|haiku|fable|mythos)-(?:[5-9]|\d\d)|(?:auto|[a-z-]*router)(?:$|:))|codex|deep-research|reason|think/i
+
+/** Families that do not, as deployments tend to be called after them. */
+const PLAIN =
+  /^(?:gpt-?(?:35|3\.5|4)|gpt-?\d+(?:\.\d+)?-chat|(?:meta-)?llama|mistral|ministral|codestral|phi-[34](?!.*reason))/i
+/** Here a model has the name that its operator gave to it: one that says nothing may be any. */
+const NAMED_BY_OPERATOR: ReadonlySet<string> = new Set(['azure_openai'])
+
+/** Fields with which a client asks for it, or for sound, of which only the words are seen. */
+const ASKS = [
+  'reasoning_effort',
+  'reasoning',
+  'thinking',
+  'thinking_budget',
+  'thinkingConfig',
+  'thinking_config',
+  'audio',
+]
+
+const asks = (value: unknown): boolean =>
+  isObject(value) ? value.type !== 'disabled' : value !== undefined && value !== null && value !== 'none'
+
+/** By the name of the model at a provider of this kind, or by what the client asks of it. */
+export const reasonsUnseen = (body: Json, model: string, kind: string): boolean =>
+  REASONS.test(model) || (NAMED_BY_OPERATOR.has(kind) && !PLAIN.test(model)) || ASKS.some((name) => asks(body[name]))
+
+// What a vendor charges for the tokens of pictures that a model makes. Rows have one price of output, which is that of text: these are the prices that the vendors
+// document (November 2026). Where a provider says what an answer costs, that is what is charged.
+
+/** USD per million tokens. */
+const GEMINI: readonly (readonly [model: RegExp, price: number])[] = [
+  [/gemini-2\.5-flash-image/i, 30],
+  [/gemini-3(?:\.\d+)?-pro-image/i, 120],
+  [/gemini-3(?:\.\d+)?-flash-lite-image/i, 30],
+  [/gemini-3(?:\.\d+)?-flash-image/i, 60],
+]
+
+/**
+ * USD per million tokens of pictures; `outputPrice` is that of the row. It stands where the model makes none, where it is larger (an operator may have written
+ * the price of pictures there), and where it is 0: what is free is free.
+ */
+export const picturePrice = (kind: string, upstreamModel: string, outputPrice: number): number => {
+  if (kind !== 'gemini' || outputPrice === 0) return outputPrice
+  for (const [model, price] of GEMINI) if (model.test(upstreamModel)) return Math.max(outputPrice, price)
+  return outputPrice
+}
 
 /** Multiples of the price of a prompt token, by how long the vendor keeps what is written. */
 export interface CacheWriteFactors {

@@ -1,6 +1,6 @@
 // What a start waits for: a little for anything, longer for what is only slow, and not for what is away.
 import { expect, test } from 'bun:test'
-import { unlessAway } from '../../src/composition/wait-briefly.ts'
+import { unlessAway } from '../../../src/lib/event-loop/wait-with-timeout.ts'
 
 const LONG_MS = 60_000
 const never = Promise.withResolvers<never>().promise

@@ -1,11 +1,11 @@
 // Two processes of one data folder spend from one hard budget: whoever dies of them, what it held is free again, what it spent is spent, and the living keep theirs.
 import { expect, test } from 'bun:test'
-import { startKafka } from '../../infra/kafka/kafka.ts'
-import { type Closing, closedAfterEach } from '../services/closing.ts'
-import { initTopics, kafkaSettings, NO_READ_MODELS } from '../services/cluster.ts'
-import { eventually } from '../services/eventually.ts'
-import { startGateway } from '../services/gateway.ts'
-import { childrenOf, isAlive } from './started.ts'
+import { startKafka } from '../../../infra/kafka/kafka.ts'
+import { type Closing, closedAfterEach } from '../../services/closing.ts'
+import { initTopics, kafkaSettings, NO_READ_MODELS } from '../../services/cluster.ts'
+import { eventually } from '../../services/eventually.ts'
+import { startGateway } from '../../services/gateway.ts'
+import { childrenOf, isAlive } from '../started.ts'
 
 /** Requests that the limit admits: each reserves and costs one thousandth of a dollar. */
 const ADMITS = 40
