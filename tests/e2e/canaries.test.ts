@@ -271,6 +271,7 @@ const untilProjected = (atLeast: number) =>
     return body.total >= atLeast
   })
 
+// docs/behaviour.md: "Outcomes"
 test('S18: no canary is found in any store, topic, metric, trace, line or answer', async () => {
   await configure()
   await everyWay()

@@ -113,6 +113,7 @@ describe('the console', () => {
   }, 60_000)
 })
 
+// docs/behaviour.md: "Authentication"
 test('`admin.enabled: false`: nothing below /admin/v1 is there, for anybody', async () => {
   const gateway = startGateway({ settings: { ...settings, admin: { enabled: false } } })
   try {

@@ -9,6 +9,7 @@ import { ask, auditRows, defaultTenant, printed, requestRows, run } from './star
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-e2e-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
+// docs/behaviour.md: "Starting", "Log and events"
 test('a damaged history stops the start in one line', async () => {
   const folder = mkdtempSync(join(scratch, 'damaged-'))
   const gateway = startGateway({ folder, settings: { worker: { enabled: false } } })

@@ -11,6 +11,7 @@ import { ask, childrenOf, defaultTenant, isAlive, printed, requestRows, run } fr
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-e2e-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
+// docs/behaviour.md: "Starting"
 describe('one machine, no settings', () => {
   let gateway: GatewayProcess
   beforeAll(async () => {

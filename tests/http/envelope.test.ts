@@ -11,6 +11,7 @@ const answer = async (error: unknown) => {
   return { status: response.status, headers: response.headers, ...body }
 }
 
+// docs/behaviour.md: "Errors"
 test('every code of the table has its status, type and retry headers', async () => {
   for (const code of Object.keys(ERRORS) as ErrorCode[]) {
     const { status, headers, error } = await answer(new GatewayError(code, 'm'))

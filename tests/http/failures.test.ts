@@ -10,6 +10,7 @@ const { gateway, upstream, openai, said, forbidden, expectFailure, post, reset, 
 beforeEach(reset)
 afterAll(close)
 
+// docs/behaviour.md: "Errors"
 describe('every code of the table', () => {
   const cases: [code: ErrorCode, how: string, act: () => Promise<Response>, wanted?: Partial<Wanted>][] = [
     ['invalid_request', 'by the gateway', () => post({ ...ask, top_k: 0 }), { param: 'top_k' }],

@@ -7,6 +7,7 @@ const { server, said, forbidden, expectFailure, reset, close } = startFailing()
 beforeEach(reset)
 afterAll(close)
 
+// docs/behaviour.md: "Errors"
 describe('what a framework or the wire would answer by itself', () => {
   const send = (method: string, path: string, init: RequestInit = {}) =>
     fetch(`http://127.0.0.1:${server.port}${path}`, {

@@ -76,6 +76,7 @@ describe('operations need no credential', () => {
   })
 })
 
+// docs/behaviour.md: "Starting"
 describe('/ready', () => {
   test('says what every part says', async () => {
     const gateway = gatewayWith({
@@ -121,6 +122,7 @@ describe('/ready', () => {
   })
 })
 
+// docs/behaviour.md: "Stopping"
 test('on its way out it says so, answers what is read, and takes nothing more; every answer ends its connection', async () => {
   const gateway = gatewayWith({})
   gateway.app.leave()

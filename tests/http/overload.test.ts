@@ -21,6 +21,7 @@ const overloaded = () => {
   return { gate, look, gateway: gatewayWith({ gate }) }
 }
 
+// docs/behaviour.md: "Overload"
 test('beyond its room a request is 429 with Retry-After, for a stranger too: nothing is read, called or recorded', async () => {
   const { gate, gateway } = overloaded()
   const room = gate.room

@@ -63,6 +63,7 @@ const until = async (first: string, drip?: string): Promise<string> => {
 const headless = [until(''), until('GET /health HTTP/1.1\r\nHost: gw\r\nX-A: ', 'a'), until('GE', 'T')]
 const statusOf = (received: string) => /^HTTP\/1\.1 (\d{3})/.exec(received)?.[1] ?? null
 
+// docs/behaviour.md: "Overload"
 test('a body that does not come, or too slowly, is 408, and its connection ends', async () => {
   const [silent, slow, admitted] = await Promise.all([
     until(headOf(100)),

@@ -19,6 +19,7 @@ afterAll(async () => {
 const planned = (prefix: string) => PLANNED.filter(({ path }) => path.startsWith(prefix))
 const statusOf = async (method: string, path: string) => (await startGateway().call(method, path)).status
 
+// docs/behaviour.md: "The gateway block", "Cache rules"
 test('S28: nothing is answered from a cache: what one tenant asked and another asks again reaches the provider each time', async () => {
   const body = { model: 'small', temperature: 0, messages: [{ role: 'user', content: 'the same question' }] }
   const said = new Set<string>()
@@ -35,12 +36,14 @@ test('S28: nothing is answered from a cache: what one tenant asked and another a
   expect(upstream.received).toHaveLength(4)
 })
 
+// docs/behaviour.md: "Cache rules"
 test('S29: nothing is kept that could be poisoned: the reads and writes of the cache are planned, and 501', async () => {
   const routes = planned('/cache')
   expect(routes.length).toBe(4)
   for (const { method, path } of routes) expect([path, await statusOf(method, path)]).toEqual([path, 501])
 })
 
+// docs/behaviour.md: "Tools"
 test('S33: no tool is run by the gateway: runs and invocations are planned, and 501', async () => {
   const routes = [...planned('/tool-invocations'), ...planned('/agent-runs')]
   expect(routes.length).toBe(4)

@@ -30,6 +30,7 @@ const chat = (lines: readonly string[], body = ASK, path = '/v1/chat/completions
 const lengthOf = (body = ASK) => `Content-Length: ${body.length}`
 const statusOf = async (request: string) => statusesIn(await exchange(server.port, request))
 
+// docs/behaviour.md: "Authentication"
 test('S11: of two credentials, or one that can be read in two ways, none is taken', async () => {
   const known = ['Host: gw', JSON_TYPE, lengthOf()]
   expect(await statusOf(chat([...known, AUTHORISED]))).toEqual([200])
@@ -110,6 +111,7 @@ test('S12: a path is authorised and served as one and the same: no spelling of i
     ])
 })
 
+// docs/behaviour.md: "Chat requests"
 test('S21: what a client names itself is cut to plain characters before it is shown, and cannot add a header', async () => {
   const known = ['Host: gw', JSON_TYPE, lengthOf(), AUTHORISED]
   const labels: readonly (readonly [string, RegExp])[] = [

@@ -60,6 +60,7 @@ test('S10: keys that begin or end alike are different keys, and what is looked u
   expect(asked.every((digest) => /^[0-9a-f]{64}$/.test(digest))).toBe(true)
 })
 
+// docs/behaviour.md: "Authentication"
 test('S10: revoked, rotated and expired keys are refused at the next request, however often they were good before', () => {
   const { issue, who, known } = world()
   const [revoked, expiring] = [`${PREFIX}revoked`, `${PREFIX}expiring`]

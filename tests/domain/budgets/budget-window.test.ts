@@ -10,6 +10,7 @@ const bounds = (rule: Partial<WindowRule> & { window: string }, at: string) => {
   )
 }
 
+// docs/behaviour.md: "Budgets"
 describe('windows of the calendar', () => {
   test.each([
     ['hour', 'UTC', '2026-05-06T07:08:09Z', '2026-05-06T07:00Z', '2026-05-06T08:00Z'],

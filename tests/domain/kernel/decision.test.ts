@@ -18,6 +18,7 @@ const decision = (more: Partial<Decision> = {}): Decision => ({
 const sealed = (body: string): Uint8Array => Buffer.from(`${body},"mac":"${hmacHex(macKey, body)}"}`)
 const bodyOf = (value: unknown): string => JSON.stringify(value).slice(0, -1)
 
+// docs/behaviour.md: "Log and events"
 describe('the counting rule', () => {
   test('given the tip as parent and a valid MAC, it counts; on any other tip it is lost', () => {
     const { bytes, id } = writeDecision(decision(), macKey)

@@ -22,6 +22,7 @@ const seal = (keyId: string): ProviderCommand => ({
   hint: 'abcd',
 })
 
+// docs/behaviour.md: "Providers and secrets"
 describe('provider', () => {
   test('a name is given once, whatever its case, and never changes', () => {
     const { state } = newWorld([providerCreated('prov_a', 'OpenAI')])

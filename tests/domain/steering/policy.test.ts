@@ -19,6 +19,7 @@ const save = (verb: 'create' | 'upsert', more: Partial<PolicyCommand & { do: 'cr
   do: verb,
 })
 
+// docs/behaviour.md: "Strategies"
 describe('policy', () => {
   test.each([
     ['simple-shuffle', 'weighted'],

@@ -71,6 +71,7 @@ test('a name that can be given no more stays what it is in an older log', async 
   expect((await rename('Old')).body.name as string).toBe('Old')
 })
 
+// docs/behaviour.md: "Names and aliases"
 describe('a name that shows nothing, or as another one, is 400 with its field wherever it stands', () => {
   const hidden = 'large\u200b'
   test.each<[string, string, string, object]>([

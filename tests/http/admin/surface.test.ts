@@ -9,6 +9,7 @@ const routes = table.map((route) => [`${route.method} ${route.path}`, route] as 
 const pathOf = (path: string): string => path.replaceAll(/:\w+/g, 'none')
 const writes = routes.filter(([, { bodySchema }]) => bodySchema !== null)
 
+// docs/behaviour.md: "Authentication", "Admin writes"
 describe('every admin route', () => {
   test.each(writes)(
     '%s: what is no JSON object, or not JSON by its type, is 400 or 415',
@@ -64,6 +65,7 @@ describe('every admin route', () => {
   })
 })
 
+// docs/behaviour.md: "Admin reads"
 describe('lists', () => {
   test.each([
     ...['tenants', 'providers', 'models', 'policies', 'endpoints', 'budgets', 'tools'].map((noun) => [noun, noun]),
@@ -96,6 +98,7 @@ describe('lists', () => {
   })
 })
 
+// docs/behaviour.md: "Admin writes"
 describe('writes', () => {
   test('carry the revision that they made, or the tip when nothing had to change', async () => {
     const gateway = startGateway()
@@ -185,6 +188,7 @@ describe('writes', () => {
   )
 })
 
+// docs/behaviour.md: "Admin writes"
 describe('X-Gateway-Min-Revision', () => {
   const tipOf = async (gateway: ReturnType<typeof startGateway>) =>
     (await gateway.call('POST', '/policies/reload')).body.revision as string

@@ -222,6 +222,7 @@ describe('a JSON answer', () => {
   })
 })
 
+// docs/behaviour.md: "Chat requests"
 describe('shorthands', () => {
   test('`prompt` becomes one user message, `system` leads', async () => {
     await gateway.chat({ model: 'small', prompt: 'say "hi"', system: 'be brief' })

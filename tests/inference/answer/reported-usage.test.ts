@@ -34,6 +34,7 @@ test('a stream without usage shows the internals in its last chunk to those who 
   expect(last.gateway).toMatchObject({ provider: 'alpha', attempts: [{ provider: 'alpha', outcome: 'success' }] })
 })
 
+// docs/behaviour.md: "The gateway block", "Streams"
 test('any other stream without usage has the block in its first chunk only', async () => {
   const { chunks } = await streamed({})
   expect(chunks.map(({ gateway }) => gateway !== undefined)).toEqual(chunks.map((_, i) => i === 0))

@@ -30,6 +30,7 @@ interface Chunk {
 const chunksOf = async (response: Response): Promise<Chunk[]> => (await framesOf(response)).slice(0, -1) as Chunk[]
 const textOf = (chunks: Chunk[]): string => chunks.map((chunk) => chunk.choices?.[0]?.delta.content ?? '').join('')
 
+// docs/behaviour.md: "Streams"
 describe('a stream', () => {
   test('has the headers, the text, the route in its first frame and ends with [DONE]', async () => {
     upstream.behave({ text: 'Grüße, 世界', chunks: 3 })
@@ -130,6 +131,7 @@ describe('a stream', () => {
   })
 })
 
+// docs/behaviour.md: "Streams"
 describe('a stream that breaks', () => {
   for (const stop of ['cut', 'end', 'error'] as const) {
     test(`after the first byte (${stop}) ends with an error frame and [DONE], and is interrupted`, async () => {
@@ -274,6 +276,7 @@ describe('a client that leaves', () => {
   })
 })
 
+// docs/behaviour.md: "Stopping"
 describe('stopping', () => {
   test('lets requests end, then ends them and settles them', async () => {
     upstream.behave({ stopAfter: 1, stop: 'hang' })

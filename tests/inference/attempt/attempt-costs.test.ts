@@ -168,6 +168,7 @@ describe('usage that was seen is charged although the attempt failed', () => {
   }
 })
 
+// docs/behaviour.md: "Money and prices"
 describe('an attempt that was refused before any content costs nothing', () => {
   const refusals: Record<string, Options & { behaviour: Behaviour; stream?: boolean }> = {
     'a refused connection': { behaviour: {}, alpha: { baseUrl: 'http://127.0.0.1:1/v1' } },

@@ -48,6 +48,7 @@ const inTime = (tookMs: number, limitMs = LIMIT_MS) => {
   expect(tookMs).toBeLessThan(limitMs + SLACK_MS)
 }
 
+// docs/behaviour.md: "Time limits"
 describe('a deadline', () => {
   for (const stream of [false, true]) {
     const wire = stream ? 'stream' : 'JSON'

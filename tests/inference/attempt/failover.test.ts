@@ -28,6 +28,7 @@ afterAll(async () => {
 const ask = { model: 'small', messages: [{ role: 'user', content: 'hi' }] }
 const blockOf = async (response: Response) => ((await response.json()) as { gateway: Record<string, unknown> }).gateway
 
+// docs/behaviour.md: "Failover"
 describe('failing over', () => {
   test('takes the next provider, and records the attempt before it is made', async () => {
     first.behave({ status: 500 })
@@ -147,6 +148,7 @@ describe('failing over', () => {
   })
 })
 
+// docs/behaviour.md: "Failover"
 describe('a repeat on the same candidate', () => {
   test('comes before the next one', async () => {
     gateway.setPolicy(policyRow({ retry: { backoff_initial_ms: 1 } }))
@@ -164,6 +166,7 @@ describe('a repeat on the same candidate', () => {
   })
 })
 
+// docs/behaviour.md: "Failover"
 describe('X-Gateway-No-Fallback', () => {
   for (const [status, expected] of [
     [500, 502],
@@ -179,6 +182,7 @@ describe('X-Gateway-No-Fallback', () => {
   }
 })
 
+// docs/behaviour.md: "Time limits"
 describe('the time that is left is shared', () => {
   const timeouts = { total_ms: 3_000 }
 

@@ -37,6 +37,7 @@ const lastBlock = async (more: object): Promise<Block> => {
   return (last.data?.gateway ?? last.gateway)!
 }
 
+// docs/behaviour.md: "Tools"
 describe('tool_run', () => {
   const called: Behaviour = { tool: { name: 'weather', arguments: '{"a":1}' } }
 

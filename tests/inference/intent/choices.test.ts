@@ -41,6 +41,7 @@ interface Frame {
 }
 const frames = async (response: Response): Promise<Frame[]> => (await framesOf(response)) as Frame[]
 
+// docs/behaviour.md: "Structured answers"
 describe('of several choices', () => {
   test('each one must conform; what stood in a fence is put right in its place', async () => {
     upstream.behave({ body: whole(said('{"a":1}'), said('```json\n{"b":2}\n```'), said('{}')) })
@@ -160,6 +161,7 @@ describe('an error frame has the gateway block', () => {
   })
 })
 
+// docs/behaviour.md: "The gateway block"
 describe('an answer that broke off', () => {
   const breaking = { stopAfter: 2, chunks: 5, chunkDelayMs: 2 } as const
 

@@ -3,6 +3,7 @@ import { PLAIN, readHeaderIntent } from '../../../src/inference/intent/headers.t
 
 const read = (headers: Record<string, string>) => readHeaderIntent(new Headers(headers))
 
+// docs/behaviour.md: "Steering headers"
 describe('headers', () => {
   test.each(['X-Gateway-No-Fallback', 'X-Gateway-Batch', 'X-Gateway-No-Cache', 'X-Gateway-Debug'])(
     '%s takes true or false and nothing else',

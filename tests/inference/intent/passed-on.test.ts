@@ -108,6 +108,7 @@ describe('numbers beyond 2^53 and unknown fields', () => {
   })
 })
 
+// docs/behaviour.md: "Chat requests"
 describe('of two limits max_completion_tokens is sent, alone, and said to be applied', () => {
   test.each(kinds)('%s', async (kind) => {
     answer = JSON.stringify(cutAnswers[kind] ?? OPENAI)

@@ -20,6 +20,7 @@ const refusalOf = (act: () => unknown): GatewayError => {
   throw new Error('it was accepted')
 }
 
+// docs/behaviour.md: "Structured answers"
 describe('the only object in a fence is extracted', () => {
   const cases: [name: string, text: string, object: string | null][] = [
     ['after words', 'Here it is:\n```json\n{"a": 1}\n```\nBye.', '{"a": 1}'],
@@ -87,6 +88,7 @@ describe('an answer', () => {
   })
 })
 
+// docs/behaviour.md: "Structured answers"
 describe('a schema', () => {
   test.each([
     ['of no known type', { type: 'strng' }, '#/type'],

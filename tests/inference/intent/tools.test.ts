@@ -80,6 +80,7 @@ describe('a choice', () => {
   })
 })
 
+// docs/behaviour.md: "Capabilities"
 test('every field of tools asks for the capability, and is named when it is missing', () => {
   expect(needsOf({ tools: [look] })).toEqual(['tools for tools'])
   expect(needsOf({ tools: [look], tool_choice: 'auto', parallel_tool_calls: false })).toEqual([
@@ -96,6 +97,7 @@ test('every field of tools asks for the capability, and is named when it is miss
   expect(needsOf({ tools: [], tool_choice: null })).toEqual([])
 })
 
+// docs/behaviour.md: "Tools"
 describe('tool_execution', () => {
   const automatic = { tool_execution: { mode: 'automatic' } }
 

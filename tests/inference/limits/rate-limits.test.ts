@@ -53,6 +53,7 @@ const ask = { model: 'small', messages: [{ role: 'user', content: 'hi' }] }
 const rateHeaders = (response: Response) =>
   Object.fromEntries([...response.headers].filter(([name]) => name.startsWith('x-ratelimit-')))
 
+// docs/behaviour.md: "Rate limits"
 describe('what a client sees', () => {
   test('without limits there are no headers', async () => {
     limitedTo({})
@@ -190,6 +191,7 @@ describe('slots and reserved tokens are given back', () => {
   })
 })
 
+// docs/behaviour.md: "Rate limits"
 describe('the rules of a request', () => {
   const key = (id: string): KeyEntry => ({
     id,

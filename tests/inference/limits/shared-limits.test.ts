@@ -109,6 +109,7 @@ describe('instances', () => {
   })
 })
 
+// docs/behaviour.md: "Rate limits"
 describe('without Redis', () => {
   const slotsOf = (subject: string) => direct.send('ZCARD', [`{gatelog:limits}:${subject}:slots`]) as Promise<number>
 

@@ -93,6 +93,7 @@ describe('a further attempt is made only when the budget has room for it beside 
   })
 })
 
+// docs/behaviour.md: "Budgets"
 describe('a candidate whose own budget has nothing left is passed over before the admission', () => {
   const SKIPPED = [
     { n: 1, provider: 'alpha', outcome: 'skipped', error_code: 'quota_exceeded' },

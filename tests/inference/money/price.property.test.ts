@@ -11,6 +11,7 @@ const micros = fc.oneof(fc.integer({ min: 0, max: 100_000_000 }), fc.integer({ m
 const tokens = fc.oneof(fc.integer({ min: 0, max: 2_000 }), fc.integer({ min: 0, max: 20_000_000 }))
 const usd = micros.map((each) => each / 1e6)
 
+// docs/behaviour.md: "Money and prices"
 test('a fraction of a nano-USD is rounded up, and nothing else is', () => {
   fc.assert(
     fc.property(tokens, micros, (count, price) => {

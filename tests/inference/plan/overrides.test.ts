@@ -8,6 +8,7 @@ const { ask, gateway, reset, steering, upstream, close } = startSteered()
 beforeEach(reset)
 afterAll(close)
 
+// docs/behaviour.md: "Overrides"
 describe('overrides in force', () => {
   test('a killed provider is not called; with every one killed it is 502', async () => {
     steering.inForce = overridesOf({ ids: ['ovr_k'], killedProviderIds: new Set(['prov_alpha']) })

@@ -199,6 +199,7 @@ test('who may not fail over calls the primary or nobody; who may calls all who a
   })
 })
 
+// docs/behaviour.md: "Rejected candidates"
 test('a refusal names the reason of the candidate that came nearest', () => {
   holds(({ plan }) => {
     if (plan.refused === null || plan.primary !== null || plan.candidates.length === 0) return

@@ -10,6 +10,7 @@ const called = (input: PlanInput): string[] =>
 const words = (bytes: number, fields: Record<string, unknown> = {}) =>
   intentOf({ messages: [{ role: 'user', content: 'x'.repeat(bytes) }], ...fields })
 
+// docs/behaviour.md: "Rejected candidates"
 describe('the context window', () => {
   const entries = [
     entry({ contextWindow: 1_000 }),
@@ -61,6 +62,7 @@ test('models to fall back to come after the model itself, however cheap or fast 
   expect(called(planInput({ entries, policy, overrides: forced }))).toEqual(['beta/small', 'alpha/small'])
 })
 
+// docs/behaviour.md: "Policies"
 describe('levels of policy', () => {
   const entries = [entry(), entry({ provider: 'beta' }), entry({ provider: 'gamma' })]
   const levels = effectivePolicy([

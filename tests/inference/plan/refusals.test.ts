@@ -220,6 +220,7 @@ describe('policies', () => {
   })
 })
 
+// docs/behaviour.md: "Outcomes"
 describe('callers', () => {
   const ask = { model: 'small', messages }
   const cases: [string, string | null, Record<string, string>][] = [

@@ -62,6 +62,7 @@ test('what is listed can be called, and answers as the provider that is listed',
   expect([answer.status, answer.headers.get('x-gateway-provider')]).toEqual([200, 'beta'])
 })
 
+// docs/behaviour.md: "Capabilities"
 test('what cannot be called is not listed: disabled or blocked scopes, and those that lead nowhere or to nobody', async () => {
   const scopes = [
     { slug: 'closed', enabled: false, forcedModel: 'large' },

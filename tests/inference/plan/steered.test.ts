@@ -7,6 +7,7 @@ const { ask, gateway, lastSettled, reset, setFrame, steering, close } = startSte
 beforeEach(reset)
 afterAll(close)
 
+// docs/behaviour.md: "Routing", "Policies"
 describe('who speaks first', () => {
   test('header before scope before key before tenant before global before built in', async () => {
     const strategy = async (...given: Parameters<typeof ask>) => (await ask(...given)).gateway.strategy
@@ -33,6 +34,7 @@ describe('who speaks first', () => {
   })
 })
 
+// docs/behaviour.md: "Endpoint scopes"
 describe('an endpoint scope', () => {
   test('unknown is 404, disabled 403, both naming the header, or the model whose name is its alias', async () => {
     expect(await ask('small', endpoint('nope'))).toMatchObject({
@@ -103,6 +105,7 @@ describe('an endpoint scope', () => {
   })
 })
 
+// docs/behaviour.md: "Policies"
 describe('limits of every level hold together', () => {
   test('the lowest cap', async () => {
     const refusal = { status: 402, error: { code: 'quota_exceeded', details: { rejected_reason: 'cost_cap' } } }
@@ -155,6 +158,7 @@ describe('health', () => {
   })
 })
 
+// docs/behaviour.md: "Rejected candidates"
 describe('what nobody may answer', () => {
   test('is refused with every candidate and its reason in the debug block and in the record', async () => {
     steering.inForce = overridesOf({ killedProviderIds: new Set(['prov_alpha']) })

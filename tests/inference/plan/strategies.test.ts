@@ -22,6 +22,7 @@ const entriesOf = (fields: readonly Partial<CatalogueEntry>[]): CatalogueEntry[]
 const seen = (...signals: Partial<Signals>[]) =>
   frameOf(Object.fromEntries(signals.map((own, i) => [`mod_${NAMES[i]}_small`, own])))
 
+// docs/behaviour.md: "Strategies"
 test('priority goes by priority, then by the name of the provider; the policy puts its own order in front', () => {
   const entries = [
     entry({ provider: 'gamma', priority: 1 }),

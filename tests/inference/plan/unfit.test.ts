@@ -41,6 +41,7 @@ const DEBUG = { 'x-gateway-debug': 'true' }
 const attemptsOf = async (response: Response) =>
   ((await response.json()) as { gateway: { attempts: unknown[] } }).gateway.attempts
 
+// docs/behaviour.md: "Failover"
 describe('a provider that cannot be asked this', () => {
   test('is passed over, and the next one is recorded before it is called', async () => {
     open(claude, openai)

@@ -25,6 +25,7 @@ const chunked = (...pieces: Uint8Array[]) =>
     },
   })
 
+// docs/behaviour.md: "Limits"
 describe('a body', () => {
   test('is read with and without a length, and in pieces that cut a character', async () => {
     const bytes = new TextEncoder().encode('{"a":"é"}')

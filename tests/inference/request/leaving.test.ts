@@ -75,6 +75,7 @@ const heldLimits = () => {
 }
 const untilOpen = (count: number) => eventually(`${count} connections are open`, () => server.open() === count)
 
+// docs/behaviour.md: "Outcomes"
 describe('a client that leaves', () => {
   test('while its body is read: nobody was called, nothing is charged', async () => {
     start(() => {})

@@ -22,6 +22,7 @@ const aged = (maxStalenessMs: number | null = MAX_MS) => {
 }
 const statuses = (answers: readonly Response[]) => answers.map(({ status }) => status)
 
+// docs/behaviour.md: "Authentication"
 describe('requests', () => {
   test('are refused beyond the bound, before anybody is called, and served again once the end is confirmed', async () => {
     const { age, asked } = aged()

@@ -64,6 +64,7 @@ const given = () =>
 /** An id as we make them, that old. */
 const idOfAge = (ms: number) => `req_${Bun.randomUUIDv7('hex', Date.now() - ms)}`
 
+// docs/behaviour.md: "Feedback"
 describe('feedback', () => {
   test('on what was just served is taken, in the log, and counted', async () => {
     const id = await served()

@@ -13,6 +13,7 @@ const isOver = async (waiting: Promise<void>): Promise<boolean> => {
   return over
 }
 
+// docs/behaviour.md: "Starting"
 test('what is only slow is waited for until it is done, or has failed', async () => {
   for (const end of ['resolve', 'reject'] as const) {
     const work = Promise.withResolvers<void>()

@@ -84,6 +84,7 @@ describe('classifyAddress', () => {
   })
 })
 
+// docs/behaviour.md: "Providers and secrets"
 describe('urlRefusal', () => {
   const refused = (text: string, allowPrivate = false) => urlRefusal(new URL(text), allowPrivate)
 

@@ -14,6 +14,7 @@ const DAYS = 10
 const KEPT = 3
 const store = testStore()
 
+// docs/behaviour.md: "Retention and erasure"
 test('the same days are kept in batches of any size, and usage of hours and days counts all', async () => {
   let now = NOON_MS
   const log = memoryLog({ nowMs: () => now, partitionCount: () => 1 })

@@ -139,6 +139,7 @@ const corrections = fc.array(
   { minLength: 1, maxLength: 6 },
 )
 
+// docs/behaviour.md: "Money and prices"
 describe('usage as corrected', () => {
   const store = testStore({ kept: true })
   let schema: string

@@ -27,6 +27,7 @@ const settle = (request: RequestBudgets, nanoUsd: number, exact = true) => {
   return charges
 }
 
+// docs/behaviour.md: "Budgets"
 test('of many at once on three instances exactly as many are admitted as the limit has room for', async () => {
   const world = worldOf(budgetRow({ limit_nano_usd: 370 }))
   const instances = ['i', 'j', 'k'].map((name) => world.open(name))

@@ -52,6 +52,7 @@ test('one key for a tenant, another for the next; a text opens only for what it 
   expect(() => content.open('ten_b', 'req_1', one.keyId, one.sealed)).toThrow()
 })
 
+// docs/behaviour.md: "Retention and erasure"
 test('an erasure takes what every instance sealed before it, and nothing that is sealed after', async () => {
   const log = memoryLog({ nowMs })
   await begin(log)

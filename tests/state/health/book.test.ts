@@ -15,6 +15,7 @@ test('a candidate has the names that the registry has now', () => {
   expect(opened?.data).toMatchObject({ model_id: ALPHA.modelId, model: 'renamed', provider: 'moved' })
 })
 
+// docs/behaviour.md: "Health"
 describe('the breaker', () => {
   test('given 4 failures, when a fifth comes in a row, then it opens and says so', () => {
     const here = world([ALPHA])
@@ -188,6 +189,7 @@ describe('the breaker', () => {
   })
 })
 
+// docs/behaviour.md: "Health"
 describe('a 429', () => {
   test('cools down that candidate alone, for as long as it asks, and is no failure', () => {
     const other = entry({ provider: 'alpha', name: 'large' })
@@ -227,6 +229,7 @@ describe('concurrency of a provider', () => {
   })
 })
 
+// docs/behaviour.md: "Health"
 describe('ejection', () => {
   const mixed = (here: ReturnType<typeof world>, row = ALPHA, good = 14, bad = 6) => {
     for (let i = 0; i < good; i++) here.succeed(row)

@@ -5,6 +5,7 @@ import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { BootstrapRefused } from '../../../src/upkeep/bootstrap/keys.ts'
 import { type Installation, install, rowsOf } from './installation.ts'
 
+// docs/behaviour.md: "First start and bootstrap"
 describe('bootstrap', () => {
   const settings: Bootstrap = {
     tenants: [{ slug: 'acme', name: 'Acme', plan: 'pro' }],

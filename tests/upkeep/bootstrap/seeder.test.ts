@@ -7,6 +7,7 @@ import { GatewayError } from '../../../src/wire/errors.ts'
 import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { ADMIN, install, rowsOf } from './installation.ts'
 
+// docs/behaviour.md: "First start and bootstrap"
 describe('the first start', () => {
   test('with nothing set up: a tenant, two keys that are told once, and the sandbox', async () => {
     const at = install()

@@ -34,6 +34,7 @@ const requireSecret = (notes: readonly string[], texts: readonly string[]) => {
   }
 }
 
+// docs/behaviour.md: "First start and bootstrap"
 describe('a text that stopped working never works again by the settings, and a note names the entry', () => {
   const ends: [string, (at: Installation, id: string) => unknown][] = [
     ['revoked', (at, id) => at.log.apply([{ type: 'api_key.revoked', data: { id } }])],

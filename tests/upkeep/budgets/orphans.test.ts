@@ -58,6 +58,7 @@ const open = (data: unknown, attempts: unknown[] = []) => ({
   attempts: attempts.map((attempt) => JSON.stringify(attempt)),
 })
 
+// docs/behaviour.md: "Outcomes"
 test('an orphan costs the worst case of every attempt that was recorded', () => {
   const orphan = orphanOf(open(admitted('req_1'), [attempted('req_1', 2), attempted('req_1', 3)]))!
   expect(Value.Check(RequestSettled, orphan)).toBe(true)

@@ -20,6 +20,7 @@ const setUp = async () => {
 }
 const knows = (...versions: number[]) => versions.map((event_version) => ({ event_version }) as InstanceAnnounced)
 
+// docs/behaviour.md: "Log and events"
 describe('the activation of new event types', () => {
   test('waits for every live instance, then is one decision', async () => {
     const { instance, version } = await setUp()

@@ -4,6 +4,7 @@ import { CommitFailure } from '../../../../src/state/port.ts'
 import { startGateway } from '../world/gateway.ts'
 import { ADA, HOUR_MS, logIn, PASSWORD, setUp, tokenOf, withCookie } from '../world/signing-in.ts'
 
+// docs/behaviour.md: "Console access"
 describe('set-up', () => {
   test.each([
     ['GET', '/auth/state', undefined],
@@ -114,6 +115,7 @@ describe('set-up', () => {
   })
 })
 
+// docs/behaviour.md: "Console access"
 describe('the cookie', () => {
   test('S15: is HttpOnly, SameSite=Lax, Path=/, of 32 random bytes; Secure over TLS or when set so', async () => {
     const gateway = startGateway()

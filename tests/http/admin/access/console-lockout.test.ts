@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { startGateway } from '../world/gateway.ts'
 import { logIn, setUp } from '../world/signing-in.ts'
 
+// docs/behaviour.md: "Console access"
 describe('lockout', () => {
   const WRONG = { password: 'wrong horse battery' }
 

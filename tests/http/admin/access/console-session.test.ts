@@ -4,6 +4,7 @@ import { CommitFailure } from '../../../../src/state/port.ts'
 import { startGateway } from '../world/gateway.ts'
 import { ADA, HOUR_MS, logIn, PASSWORD, setUp, tokenOf, withCookie } from '../world/signing-in.ts'
 
+// docs/behaviour.md: "Console access"
 describe('a session', () => {
   test('S15: ends after 12 hours, and after 2 without use', async () => {
     const gateway = startGateway()

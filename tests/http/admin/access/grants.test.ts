@@ -101,6 +101,7 @@ describe.each(MAKERS.map((maker) => [maker.join(' and '), maker] as const))('a k
   })
 })
 
+// docs/behaviour.md: "Keys", "Scopes"
 test('S9: a key gives itself nothing, and no more time; what it has it may give up', async () => {
   const { gateway, fingerprint } = await furnish()
   const digest = sha256Hex('gw_live_of_one_that_would_like_to_be_more')

@@ -52,6 +52,7 @@ const MALFORMED = { raw: '{"bad json' }
 const forms = (route: { readonly method: string }): readonly CallOptions[] =>
   route.method === 'GET' ? [{}] : [{}, MALFORMED]
 
+// docs/behaviour.md: "Scopes"
 test('the table has the routes of the specification, with its scopes, and no other', () => {
   const scopesOf = ({ scopes }: { readonly scopes: readonly string[] }) => scopes.toSorted().join(' ')
   const rows = (table: readonly { method: string; path: string; scopes: readonly string[] }[]) =>
@@ -179,6 +180,7 @@ describe.each(routes.filter(([, route]) => accessOf(route).belongs === 'tenant')
   })
 })
 
+// docs/behaviour.md: "Tenants"
 describe('the registry of tenants', () => {
   const ask = (world: Furnished, scope: string, method: string, path: string, body?: object) =>
     world.gateway.call(method, path, { key: world.gateway.keyWith([scope], OWN), body })

@@ -5,6 +5,7 @@ import { startGateway } from '../world/gateway.ts'
 
 const newKey = { name: 'k', scopes: ['inference'] }
 
+// docs/behaviour.md: "Tenants"
 describe('tenants', () => {
   test('are deleted with their keys and policies only by force while a key is active', async () => {
     const gateway = startGateway()
@@ -59,6 +60,7 @@ describe('tenants', () => {
   })
 })
 
+// docs/behaviour.md: "Keys"
 describe('keys', () => {
   test('the plaintext is answered once; what is kept is its digest', async () => {
     const gateway = startGateway()

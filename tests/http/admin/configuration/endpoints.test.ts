@@ -9,6 +9,7 @@ const withModel = async (): Promise<Gateway> => {
 }
 const put = (gateway: Gateway, body: object, more: object = {}) => gateway.call('PUT', '/endpoints', { body, ...more })
 
+// docs/behaviour.md: "Endpoint scopes"
 describe('endpoint scopes', () => {
   const full = {
     slug: 'support',

@@ -123,6 +123,7 @@ test('the limits of another tenant are changed with * alone; its name and plan b
   expect([own.status, own.body.rate_limits]).toEqual([200, { rpm: 5 }])
 })
 
+// docs/behaviour.md: "Keys"
 describe('a call that would lock everybody out', () => {
   const calls = [
     ['DELETE', '/keys/key_admin', undefined],

@@ -7,6 +7,7 @@ const ids = (body: Body, noun: string) => (body[noun] as { id: string }[]).map((
 const put = (gateway: Gateway, path: string, body: object, more: object = {}) =>
   gateway.call('PUT', path, { body, ...more })
 
+// docs/behaviour.md: "Budgets"
 describe('budgets', () => {
   const full = {
     tenant_id: 'ten_other',
@@ -127,6 +128,7 @@ describe('budgets', () => {
   })
 })
 
+// docs/behaviour.md: "Cache rules"
 describe('cache rules', () => {
   test('are upserted by name and listed in the order in which they are asked', async () => {
     const gateway = startGateway()
@@ -197,6 +199,7 @@ describe('cache rules', () => {
   })
 })
 
+// docs/behaviour.md: "Tools"
 describe('tools', () => {
   const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
 
@@ -277,6 +280,7 @@ describe('tools', () => {
   })
 })
 
+// docs/behaviour.md: "Tools"
 describe('tool policies', () => {
   test('are upserted by name; bounds are answered clamped; `enabled` is kept where nothing is said', async () => {
     const gateway = startGateway()

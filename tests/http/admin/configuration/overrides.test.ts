@@ -15,6 +15,7 @@ const make = async (gateway: Gateway, word: string, name: string, tenant_id: str
 }
 const freeze = { kind: 'freeze', reason: 'audit' }
 
+// docs/behaviour.md: "Overrides"
 describe('POST /overrides', () => {
   test('adds a row that says who, what and until when; lists show the newest first, and what holds', async () => {
     const gateway = startGateway()
@@ -257,6 +258,7 @@ describe('POST /providers/{id}/kill', () => {
   })
 })
 
+// docs/behaviour.md: "Overrides"
 describe('a freeze', () => {
   test('refuses every admin write with 403, but what ends it, a kill, and the renewal of breakers', async () => {
     const gateway = startGateway()

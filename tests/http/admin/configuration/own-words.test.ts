@@ -19,6 +19,7 @@ const withScopes = async (): Promise<{ gateway: Gateway; provider: string; owner
   return { gateway, provider: body.id as string, owner, stranger }
 }
 
+// docs/behaviour.md: "Names and aliases"
 test('a model takes a word of a tenant, and who makes it hears nothing of that', async () => {
   const { gateway, provider, stranger } = await withScopes()
   const named = { name: 'GPT-9', provider_id: provider }

@@ -10,6 +10,7 @@ const withModel = async (): Promise<Gateway> => {
 }
 const messageOf = ({ error }: Record<string, unknown>) => (error as { message: string }).message
 
+// docs/behaviour.md: "Names and aliases"
 describe('a policy', () => {
   test('says which of its names nobody has, and what was probably meant', async () => {
     const gateway = await withModel()

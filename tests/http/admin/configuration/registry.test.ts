@@ -12,6 +12,7 @@ const withProvider = async (more: Record<string, unknown> = {}) => {
   return { gateway, id: body.id as string, provider: body }
 }
 
+// docs/behaviour.md: "Providers and secrets"
 describe('providers', () => {
   test('are made with the defaults of their kind, and go back as they came without a change', async () => {
     const { gateway, id, provider } = await withProvider({ kind: 'OpenAI', api_key: SECRET })
@@ -111,6 +112,7 @@ describe('providers', () => {
   })
 })
 
+// docs/behaviour.md: "Providers and secrets"
 describe('credentials', () => {
   test('are sealed, shown by name and end only, rotated, removed; every key that is not needed is erased', async () => {
     const { gateway, id } = await withProvider()
@@ -205,6 +207,7 @@ describe('credentials', () => {
   })
 })
 
+// docs/behaviour.md: "Capabilities"
 describe('models', () => {
   test('what is left out is filled and says by whom; what is said stays the operator’s', async () => {
     const { gateway, id } = await withProvider()

@@ -42,6 +42,7 @@ const shapeOf = (value: unknown): unknown => {
 }
 const VOLATILE = new Set(['health', 'adapter_ready', 'last_used_at'])
 
+// docs/behaviour.md: "History"
 describe('every configuration read', () => {
   test('is there', () => {
     const expected = [

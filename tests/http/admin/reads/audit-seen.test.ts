@@ -17,6 +17,7 @@ const opened = () => {
   return { gateway, rows }
 }
 
+// docs/behaviour.md: "Tenants"
 test('GET /audit names no key and no tenant of another tenant to a key without *, in no format', async () => {
   const { gateway, rows } = opened()
   const reader = gateway.keyWith(['usage:read'], 'ten_other')

@@ -139,6 +139,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => gateway.close(), 60_000)
 
+// docs/behaviour.md: "Explain"
 describe('what was', () => {
   test('is planned again, from the configuration of then', async () => {
     const { status, body } = await explained('req_plain')
@@ -221,6 +222,7 @@ describe('what was', () => {
   })
 })
 
+// docs/behaviour.md: "Explain"
 describe('what would have been', () => {
   test('under another policy, as it is now', async () => {
     const answer = await explained('req_plain', `?policy_id=${ids.late}`)

@@ -44,6 +44,7 @@ const serve = (pages: Pages) => {
   return { get, stop: () => server.stop(true) }
 }
 
+// docs/behaviour.md: "Admin reads"
 describe('a list as a file', () => {
   test('CSV with a header, quoted by RFC 4180, without a text that a spreadsheet would run', async () => {
     const { get, stop } = serve(async function* () {

@@ -114,6 +114,7 @@ describe('the log', () => {
   })
 })
 
+// docs/behaviour.md: "History"
 describe('a revert', () => {
   const revert = (revision: string, query = '') => gateway.call('POST', `/log/${revision}/revert${query}`)
   const refusedWith = async (revision: string, message: RegExp) => {

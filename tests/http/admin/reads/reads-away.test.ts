@@ -4,6 +4,7 @@ import type { Sql } from '../../../../projections/database.ts'
 import { sharedPostgres } from '../../../services/postgres.ts'
 import { databaseAt, gatewayOn } from '../world/read-world.ts'
 
+// docs/behaviour.md: "Admin reads"
 describe('while Postgres is away', () => {
   const expectUnavailable = async (
     connection: Sql,

@@ -80,6 +80,7 @@ const idsIn = (text: string) =>
     .map(({ data }) => (JSON.parse(data) as { id: string }).id)
 const idsOfEvents = (text: string) => [...text.matchAll(/^id: (.*)$/gm)].map(([, id]) => id)
 
+// docs/behaviour.md: "Admin reads"
 describe('GET /requests/stream', () => {
   test('what is settled after it began, each with the place after it', async () => {
     const { settle, open } = world()

@@ -157,6 +157,7 @@ describe('GET /usage/summary', () => {
   })
 })
 
+// docs/behaviour.md: "Time and windows"
 describe('GET /usage/series', () => {
   test('the smallest interval with at most 300 points, or the one that is asked for', async () => {
     const { answered, asked } = world()

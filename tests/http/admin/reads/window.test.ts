@@ -16,6 +16,7 @@ const refused = (query: { from?: string; to?: string }): GatewayError => {
   throw new Error(`accepted: ${JSON.stringify(query)}`)
 }
 
+// docs/behaviour.md: "Time and windows"
 describe('from and to', () => {
   test('the last 24 hours when nothing is said', () => {
     const { fromMs, toMs } = windowOf({}, NOW_MS)
