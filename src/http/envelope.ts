@@ -1,4 +1,4 @@
-// The one place where a failure, whatever it is, becomes the error envelope (specification, section 7).
+// The one place where a failure, whatever it is, becomes the error envelope (docs/behaviour.md: "Errors").
 import { Rejection } from '../domain/kernel/rejection.ts'
 import { type Answer, headLines } from '../lib/http-server/answer.ts'
 import { MalformedRequest } from '../lib/http-server/request-head.ts'

@@ -1,4 +1,4 @@
-// The topics: names, partitions, retention. DESIGN section 2 says what each holds.
+// The topics: names, partitions, retention. docs/topics.md says what each holds.
 import { sha256 } from '../lib/crypto/digest.ts'
 
 export interface Topic {

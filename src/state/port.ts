@@ -3,7 +3,7 @@ import type { ControlReader } from '../domain/control.ts'
 import type { Actor, Cause, EventRecord } from '../domain/kernel/decision.ts'
 import type { RowChange } from '../domain/kernel/tables.ts'
 
-/** Why a write is not possible now: `http/envelope.ts` answers 504 (`unknown`, `unavailable`) or 502/409 as ruled. */
+/** Why a write is not possible now: `http/envelope.ts` answers 504 (`unknown`, `unavailable`), 502, 503 or 413. */
 export class CommitFailure extends Error {
   override readonly name = 'CommitFailure'
   constructor(

@@ -1,4 +1,4 @@
-// Turns: the courtesy that keeps a writer with a longer way to the log from starving (DESIGN section 3). A turn is a record of the control
+// Turns: the courtesy that keeps a writer with a longer way to the log from starving. A turn is a record of the control
 // topic that is no decision: it has no version, so the counting rule calls it unreadable, and it can never become part of the chain.
 import { hmacHex, sameText } from '../lib/crypto/digest.ts'
 import { Rotation } from './turn-order.ts'

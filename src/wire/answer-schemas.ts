@@ -1,4 +1,4 @@
-// What clients are told of answers: the completion, the `gateway` block (specification 2.13 to 2.16), the envelope of every failure.
+// What clients are told of answers: the completion, the `gateway` block (docs/behaviour.md: "The gateway block"), the envelope of every failure.
 import { t } from '../lib/schema/schema.ts'
 import { ERRORS } from './errors.ts'
 

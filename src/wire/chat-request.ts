@@ -1,4 +1,4 @@
-// The body of a chat completion as clients are told of it: one field for each rule of the specification (4.1), other fields pass through.
+// The body of a chat completion as clients are told of it: a field for each rule of ours, other fields pass through (docs/behaviour.md: "Chat requests").
 // `inference/intent/intent.ts` reads bodies by hand, since that is the hot path; a test holds the two together.
 import { type TSchema, t } from '../lib/schema/schema.ts'
 

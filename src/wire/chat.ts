@@ -39,7 +39,7 @@ export const usageOf = (promptTokens: number, completionTokens: number) => ({
   total_tokens: promptTokens + completionTokens,
 })
 
-/** `gateway.completion`: an answer that was cut short (specification 2.14). */
+/** `gateway.completion`: an answer that was cut short (docs/behaviour.md: "The gateway block"). */
 export interface CompletionFacts {
   /** Null: it has none, since it broke off. */
   readonly finishReason: string | null
@@ -70,7 +70,7 @@ export const completionJson = (facts: CompletionFacts): string => {
 /** How a run of tools ended, as far as the gateway saw it. */
 export type StopReason = 'completed' | 'timeout' | 'error'
 
-/** `gateway.tool_run` of a request whose tools the client runs (specification 2.15), as a member of the block. */
+/** `gateway.tool_run` of a request whose tools the client runs (docs/behaviour.md: "Tools"), as a member of the block. */
 export const toolRunJson = (toolNames: readonly string[], stopReason: StopReason, latencyMs: number): string =>
   `,"tool_run":${JSON.stringify({
     mode: 'manual',

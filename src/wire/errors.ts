@@ -1,8 +1,8 @@
-// The one error table (specification, section 7) and the one error that carries it. What a code means to a client is decided here and nowhere else.
+// The one error table (docs/behaviour.md: "Errors") and the one error that carries it. What a code means to a client is decided here and nowhere else.
 
 import type { MalformedRequest } from '../lib/http-server/request-head.ts'
 
-/** A code of the specification's table: HTTP status, whether a client may retry, whether another provider may be tried. */
+/** Each code: HTTP status, whether a client may retry, whether another provider may be tried. */
 export const ERRORS = {
   invalid_request: { status: 400, type: 'invalid_request_error', retryable: false, fallback: false },
   context_length_exceeded: { status: 400, type: 'invalid_request_error', retryable: false, fallback: false },

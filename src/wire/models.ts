@@ -1,4 +1,4 @@
-// The model object of the inference surface (specification 2.5).
+// The model object of the inference surface (docs/behaviour.md: "Capabilities").
 import { type Static, t } from '../lib/schema/schema.ts'
 
 const known = (description: string) => t.Union([t.Number(), t.Null()], { description: `${description} Null: unknown.` })

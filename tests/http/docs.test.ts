@@ -1,4 +1,4 @@
-// `/openapi.json` of the whole surface: every route that exists and every one of the specification is in it, and it holds together.
+// `/openapi.json` of the whole surface: every route that exists and every planned one is in it, and it holds together.
 import { describe, expect, test } from 'bun:test'
 import { answerExample } from '../../src/http/docs/answer-examples.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
@@ -14,14 +14,14 @@ interface Described {
   readonly items?: Described
 }
 
-/** Sections 4.1 and 4.4 of the specification, and 4.5. */
+/** Inference, operations and the doors of the console. */
 const PUBLIC = [
   ...['POST /v1/chat/completions', 'GET /v1/models', 'GET /v1/models/{model}', 'POST /v1/completions'],
   ...['POST /v1/embeddings', 'POST /v1/responses', 'POST /v1/feedback', 'GET /', 'GET /health', 'GET /healthz'],
   ...['GET /ready', 'GET /readiness', 'GET /version', 'GET /metrics', 'GET /admin/v1/auth/state'],
   ...['POST /admin/v1/auth/setup', 'POST /admin/v1/auth/login', 'POST /admin/v1/auth/logout', 'GET /admin/v1/auth/me'],
 ]
-/** Section 4.6, below `/admin/v1`; `{requestID}` is `{id}` here. */
+/** Below `/admin/v1`. */
 const ADMIN = `
 GET /overview, GET /system, GET /providers, GET /providers/health, POST /providers/{id}/probe, GET /models, GET /usage/summary, GET /usage/series,
 GET /requests, GET /requests/{id}, GET /requests/{id}/explain, GET /errors, GET /scores, GET /audit, GET /guardrails,
@@ -61,7 +61,7 @@ describe('what is in the document', () => {
     expect(there.filter((name) => !names.includes(name))).toEqual([])
   })
 
-  test('every route of the specification, with an answer; of what is planned that it is', () => {
+  test('every route of the product, with an answer; of what is planned that it is', () => {
     const wanted = [...PUBLIC, ...ADMIN.map((name) => name.replace(' ', ' /admin/v1'))]
     expect(wanted.filter((name) => !names.includes(name))).toEqual([])
     expect(wanted.filter((name) => !isAnswered(name)).toSorted()).toEqual([...LATER, ...REFUSED].toSorted())

@@ -1,4 +1,4 @@
-// The counting rule (DESIGN section 3): a decision counts if and only if its parent is the tip and its MAC is valid.
+// The counting rule: a decision counts if and only if its parent is the tip and its MAC is valid.
 // Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
 import { isUtf8 } from 'node:buffer'
 import { deriveKey, hmacHex, sha256Hex } from '../../lib/crypto/digest.ts'

@@ -1,4 +1,4 @@
-// Routes of the specification that this build does not serve yet: 501 for whoever has a key.
+// Planned routes that this build does not serve: 501 for a caller with a key (docs/behaviour.md: "Authentication").
 import type { Method } from './route.ts'
 
 export const PLANNED: readonly { readonly method: Method; readonly path: string }[] = [

@@ -5,7 +5,7 @@ import { failures, header, IDENTITY, json, type Node, ok, REQUEST_ID, ref, requi
 const Name = t.String({ minLength: 1, maxLength: 256, pattern: '^[!-~]+$' })
 const Flag = t.Union([t.Literal('true'), t.Literal('false')])
 
-/** The headers of intent (specification 4.2). */
+/** The headers of intent (docs/behaviour.md: "Steering headers"). */
 const INTENT: readonly (readonly [header: string, schema: TSchema, description: string])[] = [
   ['X-Gateway-Policy', Name, 'Force a policy, by id or name.'],
   [

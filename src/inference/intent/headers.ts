@@ -1,4 +1,4 @@
-// The routing-intent headers (specification 4.2): each parsed once, a bad value is 400 naming the header.
+// The routing-intent headers (docs/behaviour.md: "Steering headers"): each parsed once, a bad value is 400 naming the header.
 import type { HeaderReader } from '../../lib/http-server/inbound.ts'
 import { GatewayError } from '../../wire/errors.ts'
 

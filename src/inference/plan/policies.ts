@@ -8,7 +8,7 @@ import type { EndpointScope } from '../../state/indexes/steering.ts'
 import type { KeyEntry, LiveState } from '../../state/port.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../wire/errors.ts'
 
-/** Ruled defaults. */
+/** Where no level says anything (docs/behaviour.md: "Time limits", "Failover"). */
 const DEFAULTS = {
   connectMs: 5_000,
   firstTokenMs: 60_000,

@@ -8,7 +8,7 @@ import type { Intent, Requirement } from '../intent/intent.ts'
 import { isListed } from './candidates.ts'
 import { type EffectivePolicy, type Label, lower } from './policies.ts'
 
-/** Ruled reasons, in the order in which they are looked for: the later one is met, the nearer a candidate came. */
+/** In the order in which they are checked: the later the reason, the nearer a candidate came (docs/behaviour.md: "Rejected candidates"). */
 export const REJECTED_REASONS = [
   'disabled',
   'no_adapter',

@@ -1,4 +1,4 @@
-// The spool of one process: what it appends is on disk before anybody is told. DESIGN section 5.
+// The spool of one process: what it appends is on disk before a caller gets its answer.
 import { randomBytes } from 'node:crypto'
 import { type Files, nodeFiles } from '../files.ts'
 import type { SpoolTopic } from '../segments/frame.ts'

@@ -1,4 +1,4 @@
-// What the data plane sees of the spool (DESIGN section 5). Implemented by `log/spool/open.ts` on `log/segments/writer.ts`.
+// What the data plane sees of the spool. Implemented by `log/spool/open.ts` on `log/segments/writer.ts`.
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 
 /** `<instance>.<epoch>.<sequence>`: the id that the record's envelope will have. */

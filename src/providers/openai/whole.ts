@@ -1,4 +1,4 @@
-// Whole answers of the OpenAI shape that lack what every answer has (specification 4.1, guide section 11): completed, the rest as it came.
+// Whole answers of the OpenAI shape that lack what every answer has: completed, the rest as it came.
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
 import { arrayOf, countOf, type Json, objectOf } from '../shared/read-json.ts'

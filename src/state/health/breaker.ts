@@ -12,7 +12,7 @@ export interface BreakerSettings {
   readonly cooldownMs: number
 }
 
-/** As ruled. */
+/** docs/behaviour.md: "Health". */
 export const BREAKER_DEFAULTS: BreakerSettings = {
   failureThreshold: 5,
   failureRatePct: 50,
@@ -20,7 +20,7 @@ export const BREAKER_DEFAULTS: BreakerSettings = {
   cooldownMs: 30_000,
 }
 
-/** A policy's settings, with the ruled defaults where it says nothing. */
+/** A policy's settings, with the defaults where it says nothing. */
 export const breakerSettings = (given: PolicyRow['breaker'] | undefined): BreakerSettings =>
   given === undefined
     ? BREAKER_DEFAULTS

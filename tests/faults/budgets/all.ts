@@ -1,4 +1,4 @@
-// The rows of budgets (guides/reliability.md section 3), one after the other, as a table: `bun tests/faults/budgets/all.ts [--short]`. B4 waits for the end of an hour.
+// The faults of budgets, B1 to B9, one after the other, as a table: `bun tests/faults/budgets/all.ts [--short]`. B4 waits for the end of an hour.
 import { runScripts } from '../control/scripts.ts'
 
 interface Script {

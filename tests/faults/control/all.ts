@@ -1,4 +1,4 @@
-// The control figures of guides/reliability.md section 4, one after the other, as a table: `bun tests/faults/control/all.ts [--short]`.
+// The figures of the control plane, one after the other, as a table: `bun tests/faults/control/all.ts [--short]`.
 import { runScripts } from './scripts.ts'
 
 interface Script {

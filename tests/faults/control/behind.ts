@@ -10,7 +10,7 @@ import { startTcpProxy } from '../../services/tcp-proxy.ts'
 import { percentiles } from '../oracle.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 
-/** DESIGN section 3: who has not confirmed the log's end for 10 s says so; asked for every 2 s. */
+/** An instance that has not confirmed the log's end for 10 s is degraded; the end is confirmed every 2 s. */
 const TOLD_WITHIN_MS = 15_000
 const BACK_WITHIN_MS = 15_000
 

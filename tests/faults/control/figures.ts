@@ -1,4 +1,4 @@
-// What a script of the control figures (guides/reliability.md section 4) prints: one line of a table for each figure, with its N. `all.ts` gathers them.
+// What a script of the control figures prints: one line of a table for each figure, with its N. `all.ts` gathers them.
 
 export interface Figure {
   /** `C1` to `C10`, or a word for what has no number there. */

@@ -150,7 +150,7 @@ const checkOutcome = (differences: Differences, cell: Cell, recorded: RecordedOu
   if (takesOver) differences.same('second attempt', `${second?.provider} ${second?.outcome}`, `${GOOD} success`)
 }
 
-/** Runs it; what differs from the specification, nothing when it is right. */
+/** Runs it; what differs from the expected cell, nothing when it is right. */
 export const runCell = async (
   cell: Cell,
   rig: Rig,

@@ -1,4 +1,4 @@
-// What a row of the matrix says: a fault, and what the specification makes of it. The table of section 7 is written out here once more, by hand:
+// What a row of the matrix says: a fault, and what comes of it. The table of errors (docs/behaviour.md: "Errors") is written out here once more, by hand:
 // the matrix must not believe the gateway's own.
 import type { FaultAnswer, FaultRequest } from './fault-server.ts'
 

@@ -1,4 +1,4 @@
-// What `/requests/{requestID}/explain` answers, in the ruled shape. Open: a later version may add fields.
+// What `/requests/{requestID}/explain` answers. Open: a later version may add fields.
 
 import { AttemptSummary } from '../../../domain/events/request.ts'
 import { Nullable } from '../../../domain/kernel/fields.ts'

@@ -27,7 +27,7 @@ export interface OverrideDeps {
 
 const READ = ['usage:read', 'providers:admin'] as const
 const WRITE = ['providers:admin'] as const
-/** The specification's default, which is more than that of other lists. */
+/** More than the default of other lists: the newest rows are what decides. */
 const RECENT = 100
 
 const OverrideBody = closed(

@@ -1,5 +1,5 @@
 // Every route of `/admin/v1` x every kind of credential, with the exact status and the whole envelope. The routes are those of the route table;
-// who may do what is `tests/http/admin/world/access.ts`, which was written from the specification.
+// who may do what is `tests/http/admin/world/access.ts`, which is written by hand.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { SCOPES } from '../../../../src/domain/access/api-key.ts'
 import type { AdminRoute } from '../../../../src/http/admin/route.ts'
@@ -53,7 +53,7 @@ const forms = (route: { readonly method: string }): readonly CallOptions[] =>
   route.method === 'GET' ? [{}] : [{}, MALFORMED]
 
 // docs/behaviour.md: "Scopes"
-test('the table has the routes of the specification, with its scopes, and no other', () => {
+test('the table has the routes of the list that is written by hand, with its scopes, and no other', () => {
   const scopesOf = ({ scopes }: { readonly scopes: readonly string[] }) => scopes.toSorted().join(' ')
   const rows = (table: readonly { method: string; path: string; scopes: readonly string[] }[]) =>
     table.map((row) => `${nameOf(row)}: ${scopesOf(row)}`).toSorted()

@@ -209,7 +209,7 @@ describe('policies', () => {
     enabled: false,
   }
 
-  test('every ruled field is kept; PUT replaces all of them', async () => {
+  test('every field is kept; PUT replaces all of them', async () => {
     const gateway = startGateway()
     const made = await gateway.call('POST', '/policies', { body: full })
     expect(made.status).toBe(201)

@@ -28,7 +28,7 @@ describe('endpoint scopes', () => {
     },
   }
 
-  test('every ruled field is kept; PUT replaces all of them; a GET goes back as PUT', async () => {
+  test('every field is kept; PUT replaces all of them; a GET goes back as PUT', async () => {
     const gateway = await withModel()
     const made = await put(gateway, full)
     expect(made.status).toBe(200)

@@ -24,7 +24,7 @@ describe('budgets', () => {
     enabled: false,
   }
 
-  test('every ruled field is kept; PUT replaces all of them; a GET goes back as PUT', async () => {
+  test('every field is kept; PUT replaces all of them; a GET goes back as PUT', async () => {
     const gateway = startGateway()
     const made = await put(gateway, '/budgets', full)
     expect([made.status, made.body]).toMatchObject([200, full])

@@ -15,7 +15,7 @@ const ids = async (query: string, key?: string) => {
 }
 
 describe('GET /requests', () => {
-  test('the last 24 hours, newest first, in the ruled shape', async () => {
+  test('the last 24 hours, newest first, with all of its fields', async () => {
     expect(await ids('')).toEqual(['1', '2', '3', '4'])
     const { body } = await reads.gateway.call('GET', '/requests?limit=1&offset=1')
     expect(body).toMatchObject({ total: 4, limit: 1, offset: 1 })

@@ -178,7 +178,7 @@ describe('GET /usage/series', () => {
     }
   })
 
-  test('a point in the ruled shape', async () => {
+  test('a point has all of its fields', async () => {
     const { answered } = world()
     const { series } = await answered('/usage/series')
     expect(series[0]).toMatchObject({

@@ -1,4 +1,4 @@
-// Who may do what on `/admin/v1`, written out by hand from sections 4.6 and 5 of the specification and the rulings on scopes. Nothing here is
+// Who may do what on `/admin/v1`, written out by hand (docs/behaviour.md: "Scopes", "Tenants"). Nothing here is
 // made from the code: it is what the code is held against. A route that is missing here, or is here with other scopes, fails the matrix.
 import type { Method } from '../../../../src/http/admin/route.ts'
 
