@@ -82,7 +82,9 @@ describe('the tables', () => {
       const { status, code } = nobodyLeft(candidates, [reason], intent as unknown as Parameters<typeof nobodyLeft>[2])
       return [reason, `${status} ${code}`]
     })
-    expect(tableBelow('Rejected candidates').map(([reason, _, answer]) => [reason, answer!.split(',')[0]])).toEqual(rows)
+    expect(tableBelow('Rejected candidates').map(([reason, _, answer]) => [reason, answer!.split(',')[0]])).toEqual(
+      rows,
+    )
   })
 
   test('strategies have their names and aliases', () => {
