@@ -190,7 +190,10 @@ export interface ProviderKind {
   stream(reading?: Reading): StreamDecoder
   /** How its stream is framed: a new parser for each stream. Absent: server-sent events. A frame of another framing arrives as an event whose `event` is its type, or null. */
   readonly framing?: () => EventParser
-  /** Any answer that is no success: status, body (cut at 64 KiB) and headers -> the code of the error table. Never quotes a secret. */
+  /**
+   * Any answer that is no success: status, body (cut at 64 KiB) and headers -> the code of the error table.
+   * Never quotes a secret.
+   */
   failure(status: number, body: string, headers: Headers, reading?: Reading): GatewayError
   /** In-process kinds only: answers instead of the network. */
   script?(request: UpstreamRequest): Script

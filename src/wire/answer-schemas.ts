@@ -1,4 +1,5 @@
-// What clients are told of answers: the completion, the `gateway` block (docs/behaviour.md: "The gateway block"), the envelope of every failure.
+// The schemas of answers: the completion, the `gateway` block (docs/behaviour.md: "The gateway block"), the envelope of
+// every failure.
 import { t } from '../lib/schema/schema.ts'
 import { ERRORS } from './errors.ts'
 

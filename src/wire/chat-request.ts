@@ -1,4 +1,5 @@
-// The body of a chat completion as clients are told of it: a field for each rule of ours, other fields pass through (docs/behaviour.md: "Chat requests").
+// The body of a chat completion in the API document: a field for each rule of the gateway, other fields pass through
+// (docs/behaviour.md: "Chat requests").
 // `inference/intent/intent.ts` reads bodies by hand, since that is the hot path; a test holds the two together.
 import { type TSchema, t } from '../lib/schema/schema.ts'
 

@@ -1,4 +1,5 @@
-// The one error table (docs/behaviour.md: "Errors") and the one error that carries it. What a code means to a client is decided here and nowhere else.
+// The one error table (docs/behaviour.md: "Errors") and the one error that carries it. What a code means to a client is
+// decided here and nowhere else.
 
 import type { MalformedRequest } from '../lib/http-server/request-head.ts'
 

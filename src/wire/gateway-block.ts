@@ -1,4 +1,5 @@
-// The `gateway` block (docs/behaviour.md: "The gateway block") as JSON text: it is spliced into answers, never merged into parsed ones. That it goes out in pieces spares
+// The `gateway` block (docs/behaviour.md: "The gateway block") as JSON text.
+// It is spliced into answers, never merged into parsed ones. That it goes out in pieces spares
 // a dozen texts of an answer and more than a third of its time (`lib/http-server/output.ts`); that who was asked for and who answered stays text, a fifth to a
 // quarter of the block's: 0.9 us instead of 1.1 (`bench -- tricks`, who).
 import { appendedPieces, appendMembers, editMembers } from '../lib/json/edit.ts'

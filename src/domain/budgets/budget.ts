@@ -1,5 +1,6 @@
-// Budgets: what a tenant may spend in a window, as a whole or on one key, model, provider or endpoint scope. Names and fields of the events are stored
-// for ever. What was spent is not here: it is counted from the log (docs/behaviour.md: "Budgets"), by the id of the budget and the start of the window.
+// Budgets: what a tenant may spend in a window, as a whole or on one key, model, provider or endpoint scope. Names and
+// fields of the events are stored for ever. What was spent is not here: it is counted from the log
+// (docs/behaviour.md: "Budgets"), by the id of the budget and the start of the window.
 import { usdOf } from '../../lib/money.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { isTimeZone } from '../../lib/time/time-zone.ts'

@@ -68,7 +68,10 @@ const FallbackOn = t.Union([
   t.Literal('provider_unavailable'),
 ])
 
-/** Providers, models and policies are named by name or id. An absent member: the default (docs/behaviour.md: "Policies", "Time limits"). */
+/**
+ * Providers, models and policies are named by name or id. An absent member: the default
+ * (docs/behaviour.md: "Policies", "Time limits").
+ */
 const Mutable = {
   /** Null: no strategy of its own. */
   strategy: Nullable(t.String({ minLength: 1, maxLength: 32 })),

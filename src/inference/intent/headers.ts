@@ -1,4 +1,4 @@
-// The routing-intent headers (docs/behaviour.md: "Steering headers"): each parsed once, a bad value is 400 naming the header.
+// The headers that steer routing (docs/behaviour.md: "Steering headers"): each parsed once, a bad value is 400.
 import type { HeaderReader } from '../../lib/http-server/inbound.ts'
 import { GatewayError } from '../../wire/errors.ts'
 

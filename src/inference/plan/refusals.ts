@@ -1,4 +1,4 @@
-// The error when no candidate is left: that of the candidate that came nearest (docs/behaviour.md: "Rejected candidates").
+// The error when no candidate is left: that of the one that came nearest (docs/behaviour.md: "Rejected candidates").
 import type { CatalogueEntry } from '../../state/port.ts'
 import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
 import { missing, type PlanIntent, REJECTED_REASONS, type RejectedReason } from './rejections.ts'

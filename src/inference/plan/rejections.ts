@@ -8,7 +8,10 @@ import type { Intent, Requirement } from '../intent/intent.ts'
 import { isListed } from './candidates.ts'
 import { type EffectivePolicy, type Label, lower } from './policies.ts'
 
-/** In the order in which they are checked: the later the reason, the nearer a candidate came (docs/behaviour.md: "Rejected candidates"). */
+/**
+ * In the order in which they are checked: the later the reason, the nearer a candidate came
+ * (docs/behaviour.md: "Rejected candidates").
+ */
 export const REJECTED_REASONS = [
   'disabled',
   'no_adapter',

@@ -1,4 +1,5 @@
-// A little of WebAssembly's binary format, for the loops that JavaScript has no fast words for. Source: WebAssembly Core 2.0, "Binary Format".
+// A little of WebAssembly's binary format, for the loops that JavaScript has no fast words for.
+// Source: WebAssembly Core 2.0, "Binary Format".
 
 /** LEB128, of what is not negative. */
 const number = (value: number): number[] =>

@@ -20,7 +20,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     defaultBaseUrl: null,
     usualEnv: null,
     options: { stops_billing_when_left: SWITCH },
-    // Most compatible servers take min_p and repetition_penalty, not top_k; `options.forward: ["top_k"]` of a provider adds it.
+    // Most compatible servers take min_p and repetition_penalty, not top_k; `options.forward: ["top_k"]` adds it.
     request: { drop: ['top_k'] },
   },
   {

@@ -1,4 +1,5 @@
-// The faults of budgets, B1 to B9, one after the other, as a table: `bun tests/faults/budgets/all.ts [--short]`. B4 waits for the end of an hour.
+// The faults of budgets, B1 to B9, one after the other, as a table: `bun tests/faults/budgets/all.ts [--short]`.
+// B4 waits for the end of an hour.
 import { runScripts } from '../control/scripts.ts'
 
 interface Script {

@@ -1,5 +1,5 @@
-// What a row of the matrix says: a fault, and what comes of it. The table of errors (docs/behaviour.md: "Errors") is written out here once more, by hand:
-// the matrix must not believe the gateway's own.
+// A row of the matrix: a fault, and what comes of it. The table of errors (docs/behaviour.md: "Errors") is written out
+// here once more, by hand: the matrix must not believe the gateway's own.
 import type { FaultAnswer, FaultRequest } from './fault-server.ts'
 
 /** Code -> HTTP status, retryable, fallback-eligible. */

@@ -1,5 +1,6 @@
-// The fault matrix: every fault of an upstream x (JSON, stream) x (fallback on, off), on a real gateway with raw upstreams. Each cell is right when status, code,
-// headers, body, outcome and the calls that were made are what the table of errors says (docs/behaviour.md: "Errors"). Exits with 1 when one is not.
+// The fault matrix: every fault of an upstream x (JSON, stream) x (fallback on, off), on a real gateway with raw
+// upstreams. Each cell is right when status, code, headers, body, outcome and the calls that were made are what the
+// table of errors says (docs/behaviour.md: "Errors"). Exits with 1 when one is not.
 
 import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'

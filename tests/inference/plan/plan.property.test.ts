@@ -160,7 +160,7 @@ test('a latency target never admits who is known to be slower', () => {
   })
 })
 
-test('every candidate is either called in its turn or has a reason of the list, and the order is a permutation of the eligible', () => {
+test('every candidate is called in its turn or has a reason of the list, and the order permutes the eligible', () => {
   holds(({ plan }) => {
     expect(plan.reasons).toHaveLength(plan.candidates.length)
     for (const reason of plan.reasons) if (reason !== null) expect(REJECTED_REASONS).toContain(reason)
