@@ -70,7 +70,7 @@ export const completionJson = (facts: CompletionFacts): string => {
 /** How a run of tools ended, as far as the gateway saw it. */
 export type StopReason = 'completed' | 'timeout' | 'error'
 
-/** `gateway.tool_run` of a request whose tools the client runs, as a member of the block (docs/behaviour.md: "Tools"). */
+/** `gateway.tool_run` where the client runs the tools, as a member of the block (docs/behaviour.md: "Tools"). */
 export const toolRunJson = (toolNames: readonly string[], stopReason: StopReason, latencyMs: number): string =>
   `,"tool_run":${JSON.stringify({
     mode: 'manual',

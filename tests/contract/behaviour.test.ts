@@ -1,5 +1,5 @@
-// docs/behaviour.md is kept true: tests carry its headings (the marker `docs/behaviour.md: "<heading>"`), its tables are
-// those of the code, and nothing refers to a document that is not in the repository.
+// docs/behaviour.md is kept true: tests carry its headings (the marker `docs/behaviour.md: "<heading>"`), its tables
+// are those of the code, and nothing refers to a document that is not in the repository.
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
