@@ -18,21 +18,22 @@ export interface AuthenticateDeps {
 const MAX_KEY_LENGTH = 512
 
 /**
- * The caller's key, or 401. The texts of the last keys are remembered with their digests, in memory only (`lib/collections/digest-cache.ts`); whether one is good is asked each time: the index follows the log, so a revocation acts with its record.
+ * The caller's key, or 401. The plaintext is kept nowhere: it is hashed for each request, and the digest is looked up in an index that
+ * follows the log, so a revocation acts with its record.
  * All refusals read alike; a stranger learns nothing from them.
  */
 export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs: number): KeyEntry => {
   const { authHeader, minKeyLength, maxStalenessMs } = deps.inference
   const value = headers.get(authHeader)
-  const sent = value === null ? null : sentKey(value, authHeader, minKeyLength)
-  if (sent === null) {
+  const plain = value === null ? null : keyOf(value, authHeader)
+  if (plain === null) {
     throw unauthenticated(
       `send your API key as \`${authHeader === 'authorization' ? 'Authorization: Bearer' : `${authHeader}:`} <key>\``,
     )
   }
-  if (sent.length < minKeyLength) throw notValid()
+  if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw notValid()
   requireFresh(deps.live, maxStalenessMs)
-  const entry = deps.keys.lookup(sent.digest)
+  const entry = deps.keys.lookup(sha256Hex(plain))
   if (entry === null) requireState(deps.live)
   if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
     throw notValid()
@@ -91,39 +92,6 @@ const keyOf = (value: string, headerName: string): string | null => {
   }
   // Two header lines arrive joined by a comma; a key holds neither comma nor space.
   return KEY.test(plain) ? plain : null
-}
-
-/** What is looked at of a key, and what is looked up. */
-interface SentKey {
-  readonly length: number
-  readonly digest: string
-}
-
-const MOST_KNOWN = 1_024
-/**
- * Of the last ones: by what a header said after which there is a key in any of them, and by the keys that came otherwise. Found by the whole value, with
- * `lib/http-server/last-header-values.ts`: 0.5 us less of a request (docs/profile.md).
- */
-const known = { said: new Map<string, SentKey>(), plain: new Map<string, SentKey>() }
-
-/** The key in a header value, of the last ones from memory. Only its digest: whether it is good is asked of the folded state each time. Null: there is none. Throws 401 for one that cannot be ours. */
-const sentKey = (value: string, headerName: string, minKeyLength: number): SentKey | null => {
-  const last = known.said.get(value)
-  if (last !== undefined) return last
-  const plain = keyOf(value, headerName)
-  if (plain === null) return null
-  if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw notValid()
-  // Without the usual beginning it is a key in one header and none in another.
-  return value.startsWith(BEARER) ? remembered('said', value, plain) : remembered('plain', plain, plain)
-}
-
-const remembered = (place: keyof typeof known, text: string, plain: string): SentKey => {
-  let sent = known[place].get(text)
-  if (sent !== undefined) return sent
-  sent = { length: plain.length, digest: sha256Hex(plain) }
-  if (known[place].size >= MOST_KNOWN) known[place] = new Map()
-  known[place].set(text, sent)
-  return sent
 }
 
 const BEARER = 'Bearer '
