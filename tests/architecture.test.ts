@@ -228,7 +228,6 @@ describe('calls to the outside', () => {
   const ALLOWED = new Set([
     'src/lib/http-client/dialer.ts',
     'src/lib/http-client/egress.ts',
-    'src/lib/http-client/fetch-client.ts',
     'src/lib/http/forwarded.ts',
     'src/lib/http-client/connection.ts',
     'src/lib/redis.ts',

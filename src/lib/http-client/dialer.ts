@@ -4,16 +4,13 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { type Dial, DialFailure, type DialLimits, type DialRequest, type DialResponse } from './dial.ts'
 import { addressRefusal, hostRefusal, plainHost, urlFlaw } from './egress.ts'
-import { fetchClient } from './fetch-client.ts'
-import { type Destination, type HttpClient, pooledClient } from './pool.ts'
+import { type Destination, pooledClient } from './pool.ts'
 
 export interface DialerDeps {
   /** Loopback, private and link-local addresses are permitted. Instance metadata never is. */
   readonly allowPrivate: boolean
   /** Every address of a name, best first. Default: the system's resolver, IPv4 first. */
   readonly resolve?: (host: string) => Promise<readonly string[]>
-  /** `pooled` (default): our own HTTP/1.1 client. `fetch`: Bun's, which has no connect deadline of its own and keeps 64 idle connections. */
-  readonly client?: 'fetch' | 'pooled'
   /** Monotonic. */
   readonly nowMs?: () => number
   /** How long a resolution is used. Default 30 s. */
@@ -146,7 +143,7 @@ const destinationOf = (url: ParsedUrl, address: string): Destination => {
 
 /** `dial` is what the rest of the gateway is given; `close` ends idle connections. */
 export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): void } => {
-  const client: HttpClient = deps.client === 'fetch' ? fetchClient(deps.ca) : pooledClient({ ca: deps.ca })
+  const client = pooledClient({ ca: deps.ca })
   const parse = createUrls(deps.allowPrivate)
   const resolver = createResolver(deps)
   const nowMs = deps.nowMs ?? monotonicMs
