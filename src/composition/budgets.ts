@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
 import { RETIRED_IN_PARTS_SINCE } from '../domain/budgets/budget-events.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
-import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { openLog } from '../log/open-log.ts'
 import type { EventLog } from '../log/port.ts'
@@ -58,7 +57,7 @@ export const openBudgetParts = (
     epoch: spool.epoch,
     partitions: () => live.control.table('chain').get(CHAIN_ROW)?.partitions[TOPICS.budgets.name] ?? 1,
     // A lease is never spent longer than it lasts.
-    monotonicMs: freshTurnMs,
+    monotonicMs: () => performance.now(),
     spoolEnd: () => spool.end,
     onNeeded: (record) => outcomes.needFrom(record),
   })

@@ -9,7 +9,6 @@ import { healthRoutes } from '../http/admin/reads/health.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
 import type { RequestLookup } from '../inference/surface/request-search.ts'
 import { newId } from '../lib/crypto/ids.ts'
-import { freshTurnMs } from '../lib/event-loop/turn-clock.ts'
 import type { Dial } from '../lib/http-client/dial.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { HealthBook } from '../state/health/book.ts'
@@ -54,7 +53,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const watch = watchHealth({
     ...{ catalogue, spool: outcomes.spool, diagnostics, nowMs },
     // It says how long providers took.
-    monotonicMs: freshTurnMs,
+    monotonicMs: () => performance.now(),
   })
   const { book } = watch
   const adapterReady = (id: string) => catalogue.adapterReady(id)

@@ -4,7 +4,6 @@ import { processLimits } from '../inference/limits/local.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import { LIMIT_SCRIPTS } from '../inference/limits/redis.ts'
 import { sharedLimits } from '../inference/limits/shared.ts'
-import { turnMs } from '../lib/event-loop/turn-clock.ts'
 import { openRedis } from '../lib/redis.ts'
 import { type LoadWatch, memoryOfMachine, watchLoad } from '../upkeep/watch/load-watch.ts'
 
@@ -22,9 +21,9 @@ export const openLoad = ({ server }: Pick<Config, 'server'>): LoadWatch => {
 
 /** Rate limits: shared through Redis where there is one, else of this process. */
 export const openLimits = ({ redis: { url } }: Config): Limits & { close(): void } => {
-  if (url === null) return { ...processLimits(turnMs), close: () => {} }
+  if (url === null) return { ...processLimits(() => performance.now()), close: () => {} }
   const redis = openRedis(url, LIMIT_SCRIPTS)
-  const limits = sharedLimits({ redis, nowMs: turnMs })
+  const limits = sharedLimits({ redis, nowMs: () => performance.now() })
   return {
     take: (ask) => limits.take(ask),
     status: () => limits.status(),

@@ -2,7 +2,6 @@
 import type { Config } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
-import { turnWallMs } from '../lib/event-loop/turn-clock.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { LOG_MODULE } from '../log/open-log.ts'
 import { type Sender, type SenderOptions, type SenderStatus, startSender } from '../log/sender/thread.ts'
@@ -170,7 +169,7 @@ const spoolOptions = (config: Pick<Config, 'data' | 'log'>): SpoolOptions => ({
         consumers: { requests: [PROJECTION_CONSUMER], operations: [] },
         retentionMs: config.log.retention_hours * HOUR_MS,
       },
-  nowMs: turnWallMs,
+  nowMs: () => Date.now(),
   backlogBytes: config.log.max_backlog_mb * MIB,
 })
 

@@ -1,7 +1,6 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
 import type { Identity } from '../inference/request/exchange.ts'
 import { lastTraceId, newRequestId } from '../lib/crypto/request-ids.ts'
-import { freshTurnMs, turnMs, turnWallMs } from '../lib/event-loop/turn-clock.ts'
 import { readTraceParent } from '../lib/http/trace-context.ts'
 import type { HeaderReader } from '../lib/http-server/inbound.ts'
 
@@ -10,7 +9,7 @@ const BAD_LABEL = /[^A-Za-z0-9._-]/g
 
 /** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
 export const newIdentity = (headers: HeaderReader): Identity => {
-  const atMs = turnWallMs()
+  const atMs = Date.now()
   const id = newRequestId(atMs)
   const traceId = lastTraceId()
   const sent = headers.get('x-request-id')
@@ -27,7 +26,7 @@ export const newIdentity = (headers: HeaderReader): Identity => {
     requestId: label === '' ? id : label,
     traceId: (parent === null ? null : readTraceParent(parent)?.traceId) ?? traceId,
     atMs,
-    startedMs: turnMs(),
+    startedMs: performance.now(),
   }
 }
 
@@ -44,7 +43,7 @@ export const contextOf = (request: Request): Identity => {
 }
 
 /** Whole milliseconds since arrival. */
-export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(freshTurnMs() - identity.startedMs))
+export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(performance.now() - identity.startedMs))
 
 /** The path of a request's URL, undecoded. Elysia's own `path` is wrong for short hosts. */
 export const pathOf = (request: Request): string => {

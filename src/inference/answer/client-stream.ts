@@ -2,7 +2,6 @@
 
 import { deferred, lastReject, lastResolve } from '../../lib/event-loop/deferred.ts'
 import { inStep } from '../../lib/event-loop/stages.ts'
-import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
 import type { ArrivalListener } from '../../lib/http-client/dial.ts'
 import type { AnswerSink, LiveBody } from '../../lib/http-server/answer.ts'
 import type { StreamPart } from '../../providers/port.ts'
@@ -181,7 +180,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   /** Each part may take so long; all that follows a finish reason, together, no longer. */
   #idleUntilMs(): number {
-    const untilMs = freshTurnMs() + this.exchange.plan!.policy.streamIdleMs
+    const untilMs = performance.now() + this.exchange.plan!.policy.streamIdleMs
     if (this.#frames.held === '') this.#restUntilMs = null
     else this.#restUntilMs ??= untilMs
     return this.#restUntilMs ?? untilMs

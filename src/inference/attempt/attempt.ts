@@ -1,6 +1,5 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
 import { inStep } from '../../lib/event-loop/stages.ts'
-import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
 import type { DialResponse } from '../../lib/http-client/dial.ts'
 import { readerOf } from '../../lib/http-client/stream-text.ts'
 import type { Answer, ProviderKind, Reading, StreamPart } from '../../providers/port.ts'
@@ -122,7 +121,7 @@ const begin = (
   exchange.reservedFor = null
   exchange.trace?.calling(entry)
   served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
-  exchange.attemptStartedMs = freshTurnMs()
+  exchange.attemptStartedMs = performance.now()
   exchange.mayBill = false
   exchange.usage = null
   exchange.answerBytes = 0
@@ -156,7 +155,7 @@ export const finishAttempt = (
     outcome,
     error_code: error?.code ?? null,
     upstream_status: error?.upstreamStatus ?? null,
-    latency_ms: Math.max(0, Math.round(freshTurnMs() - exchange.attemptStartedMs)),
+    latency_ms: Math.max(0, Math.round(performance.now() - exchange.attemptStartedMs)),
     ttft_ms: error === null ? exchange.firstTokenMs : null,
   }
   attempts.push(exchange.finished)

@@ -1,5 +1,4 @@
 // One call to a provider: sent as its kind has it, answered with a success, or refused.
-import { freshTurnMs, turnMs } from '../../lib/event-loop/turn-clock.ts'
 import type { DialResponse } from '../../lib/http-client/dial.ts'
 import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
@@ -112,7 +111,7 @@ const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudg
     usageForBudget,
     region: entry.region,
     // A later attempt is made later: a signature is good for five minutes.
-    atMs: exchange.identity.atMs + Math.round(turnMs() - exchange.identity.startedMs),
+    atMs: exchange.identity.atMs + Math.round(performance.now() - exchange.identity.startedMs),
   }
   return kind.request(chat, target)
 }
@@ -127,7 +126,7 @@ export const send = (call: ProviderCall, { dial }: Pick<CallDeps, 'dial'>): Prom
   const request = call.request!
   // Of who is called: one that was prepared may have been passed over since.
   exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
-  const nowMs = freshTurnMs()
+  const nowMs = performance.now()
   const ownMs = shareMs(exchange.deadlineMs - nowMs, candidatesLeft, callNumber, plan)
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, ownMs) : ownMs
   const headersMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)

@@ -3,7 +3,6 @@
 import { type AttemptSummary, shownAttempt } from '../../domain/events/request.ts'
 import type { Listed } from '../../lib/collections/index-set.ts'
 import { Cancellation, type CancelSignal } from '../../lib/event-loop/cancellation.ts'
-import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
 import type { Inbound } from '../../lib/http-server/inbound.ts'
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import type { Appended } from '../../log/spool/port.ts'
@@ -205,7 +204,7 @@ export class Exchange implements Listed {
 
   /** Whole milliseconds since arrival. */
   latencyMs(): number {
-    return Math.max(0, Math.round(freshTurnMs() - this.identity.startedMs))
+    return Math.max(0, Math.round(performance.now() - this.identity.startedMs))
   }
 
   /** What the `gateway` block says about it. */

@@ -2,7 +2,6 @@
 // prompt, an answer or a key. While traces are off there is none of this: an exchange's `trace` is null.
 
 import type { AttemptSummary } from '../../domain/events/request.ts'
-import { freshTurnMs } from '../../lib/event-loop/turn-clock.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'
 import type { DialRequest } from '../../lib/http-client/dial.ts'
 import type { HeaderReader } from '../../lib/http-server/inbound.ts'
@@ -78,7 +77,7 @@ export class RequestTrace {
 
   /** A provider is about to be called. */
   calling(entry: CatalogueEntry): void {
-    this.#calls.push({ spanId: newSpanId(), startedMs: freshTurnMs(), entry })
+    this.#calls.push({ spanId: newSpanId(), startedMs: performance.now(), entry })
   }
 
   /** The call with the headers that continue the trace at the provider. */
@@ -103,7 +102,7 @@ export class RequestTrace {
       traceState,
       calls: this.#calls,
       attempts: exchange.attempts,
-      endedMs: freshTurnMs(),
+      endedMs: performance.now(),
       attributes: attributesOf(exchange, ending, measured),
       model: modelOf(exchange),
       failed: ending.status >= 500 || ending.outcome === 'error' || ending.outcome === 'interrupted',

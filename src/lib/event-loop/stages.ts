@@ -1,10 +1,9 @@
 // Work of the data plane is done in stages, for several requests at a time: what a stage touches, code and memory, is in the processor's caches for all but the
 // first of them (docs/decisions/0047-stages.md). A turn of the event loop reads what has come; then answers go on, then requests are begun, and when all of these
-// have gone as far as they can, what waits for the end of the turn is done: the spool writes one batch for them, and they go on. Each of these has a
-// time of its own (`turn-clock.ts`). All of it, with sixteen requests begun in a turn: 1.28 of the requests a second at 256 at once, 1.09 and 1.11 at 32,
+// have gone as far as they can, what waits for the end of the turn is done: the spool writes one batch for them, and they go on.
+// All of it, with sixteen requests begun in a turn: 1.28 of the requests a second at 256 at once, 1.09 and 1.11 at 32,
 // 1.17 and 1.19 of streams; that few are begun in a turn, by itself: 1.14 to 1.17 at 256 at once, 1.00 to 1.09 at 32.
 import { drainMicrotasks } from 'bun:jsc'
-import { holdTime, letTimeGo } from './turn-clock.ts'
 
 /** An answer of an upstream that more has come of. */
 export interface Arrival {
@@ -79,17 +78,12 @@ export class Stages {
     this.#isScheduled = false
     this.#isTurning = true
     try {
-      holdTime()
       this.#tell()
-      holdTime()
       this.#begin()
-      holdTime()
       this.settle()
-      letTimeGo()
       this.#isTurning = false
       if (this.#tasks.length > 0) this.#finish()
     } finally {
-      letTimeGo()
       this.#isTurning = false
       this.#goOn()
     }
@@ -100,7 +94,6 @@ export class Stages {
     for (let left = this.#tasks.length; left > 0; left--) this.#tasks.shift()!()
     // First, as it comes first: a turn of the loop within what is settled now has it.
     this.#goOn()
-    holdTime()
     this.settle()
   }
 

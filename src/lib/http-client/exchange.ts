@@ -3,7 +3,6 @@ import type { CancelSignal } from '../event-loop/cancellation.ts'
 import type { Deadlines, Timed } from '../event-loop/deadlines.ts'
 import { deferred, lastReject, lastResolve } from '../event-loop/deferred.ts'
 import { type Arrival, stages } from '../event-loop/stages.ts'
-import { turnMs } from '../event-loop/turn-clock.ts'
 import { freeIfLarge, inTurn, LARGE_BYTES, type TakesTurns } from '../http/large-read-pacing.ts'
 import type { Carrier } from './carrier.ts'
 import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './dial.ts'
@@ -79,7 +78,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.#reject = lastReject()
     this.#deadlines = deadlines
     this.#headersMs = limits.headersMs
-    this.deadlineMs = turnMs() + limits.headersMs
+    this.deadlineMs = performance.now() + limits.headersMs
     deadlines.add(this)
     limits.signal.addEventListener('abort', this)
   }

@@ -4,7 +4,6 @@
 // busy machine took 46 us with it and 38 with `fetch`, before heads of answers were read from bytes.
 import { Deadlines } from '../event-loop/deadlines.ts'
 import { passingMemory } from '../event-loop/shared-buffer.ts'
-import { turnMs } from '../event-loop/turn-clock.ts'
 import { latin1Length, writeLatin1, writeUtf8 } from '../text/text-pieces.ts'
 import { Openings } from './connect-limiter.ts'
 import { HttpConnection, type Pool, type RequestBytes } from './connection.ts'
@@ -180,7 +179,7 @@ const createPool = (nowMs: () => number) => {
 }
 
 export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => number } = {}): HttpClient => {
-  const { pool, take, close } = createPool(options.nowMs ?? turnMs)
+  const { pool, take, close } = createPool(options.nowMs ?? (() => performance.now()))
 
   const openings = new Openings(() => performance.now())
 

@@ -3,7 +3,6 @@
 
 import type { Socket } from 'bun'
 import { deferred, lastResolve } from '../event-loop/deferred.ts'
-import { turnWallMs } from '../event-loop/turn-clock.ts'
 import { charsOf, latin1Length, type TextPieces, wholeText, writeLatin1, writeText } from '../text/text-pieces.ts'
 
 /** Heads stand before their bodies in here, each handed to its socket before the next one is made. */
@@ -65,7 +64,7 @@ let dateSecond = 0
 let dateLine = ''
 /** `Date`, made once a second. */
 const date = (): string => {
-  const second = Math.floor(turnWallMs() / 1_000)
+  const second = Math.floor(Date.now() / 1_000)
   if (second !== dateSecond) {
     dateSecond = second
     dateLine = `date: ${new Date(second * 1_000).toUTCString()}\r\n`
