@@ -1,6 +1,5 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
-import { deferred, lastReject, lastResolve } from '../lib/event-loop/deferred.ts'
 import { inStep } from '../lib/event-loop/stages.ts'
 import type { LiveBody } from '../lib/http-server/answer.ts'
 import type { Inbound } from '../lib/http-server/inbound.ts'
@@ -188,9 +187,7 @@ const shown = (exchange: Exchange, intent: Intent, answer: Answer, measured: Mea
 
 /** Reads the body. A client that sends it too slowly, or leaves meanwhile, does not hold the request for ever. */
 const bodyInTime = <Body>(body: Promise<Body>, exchange: Exchange, limitMs: number): Promise<Body> => {
-  const promise = deferred<Body>()
-  const resolve = lastResolve<Body>()
-  const reject = lastReject()
+  const { promise, resolve, reject } = Promise.withResolvers<Body>()
   exchange.deadlineMs = exchange.identity.startedMs + limitMs
   exchange.onEnd = () => {
     if (exchange.ended === 'shutdown') reject(stopping())

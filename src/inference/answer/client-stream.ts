@@ -1,6 +1,5 @@
 // Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
 
-import { deferred, lastReject, lastResolve } from '../../lib/event-loop/deferred.ts'
 import { inStep } from '../../lib/event-loop/stages.ts'
 import type { ArrivalListener } from '../../lib/http-client/dial.ts'
 import type { AnswerSink, LiveBody } from '../../lib/http-server/answer.ts'
@@ -74,10 +73,10 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   /** Writes all of it: what comes goes out in the same turn, while the client reads. */
   run(sink: AnswerSink): Promise<void> {
-    const written = deferred<void>()
-    this.#writing = { sink, written: lastResolve<void>(), broken: lastReject() }
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#writing = { sink, written: resolve, broken: reject }
     this.#goOn()
-    return written
+    return promise
   }
 
   /** Bytes came that may complete no part (a comment that keeps the connection alive, a piece of a long frame), or how the stream ended. */

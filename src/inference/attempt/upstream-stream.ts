@@ -1,6 +1,5 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
 
-import { deferred, lastResolve } from '../../lib/event-loop/deferred.ts'
 import { LARGE_BYTES } from '../../lib/http/large-read-pacing.ts'
 import type { ArrivalListener, ByteReader } from '../../lib/http-client/dial.ts'
 import { BareJson, mayBegin } from '../../lib/json/bare-json.ts'
@@ -86,9 +85,9 @@ export class UpstreamStream {
 
   /** The same as a promise, which never rejects. */
   more(): Promise<void> {
-    const more = deferred<void>()
-    this.listen({ arrived: lastResolve<void>() })
-    return more
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.listen({ arrived: resolve })
+    return promise
   }
 
   /** The next parts; null after the last. Throws like `ready`. */

@@ -1,7 +1,6 @@
 // One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
 import type { CancelSignal } from '../event-loop/cancellation.ts'
 import type { Deadlines, Timed } from '../event-loop/deadlines.ts'
-import { deferred, lastReject, lastResolve } from '../event-loop/deferred.ts'
 import { type Arrival, stages } from '../event-loop/stages.ts'
 import { freeIfLarge, inTurn, LARGE_BYTES, type TakesTurns } from '../http/large-read-pacing.ts'
 import type { Carrier } from './carrier.ts'
@@ -73,9 +72,10 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.#carrier = carrier
     this.#signal = limits.signal
     this.#parser = new ResponseParser(method, this)
-    this.answered = deferred()
-    this.#resolve = lastResolve()
-    this.#reject = lastReject()
+    const { promise, resolve, reject } = Promise.withResolvers<DialResponse>()
+    this.answered = promise
+    this.#resolve = resolve
+    this.#reject = reject
     this.#deadlines = deadlines
     this.#headersMs = limits.headersMs
     this.deadlineMs = performance.now() + limits.headersMs
@@ -312,9 +312,9 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   #more(): Promise<void> {
-    const more = deferred<void>()
-    this.listen({ arrived: lastResolve<void>() })
-    return more
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.listen({ arrived: resolve })
+    return promise
   }
 
   goOn(): void {

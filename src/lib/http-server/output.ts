@@ -2,7 +2,6 @@
 // and its head in pieces instead of as one text: 0.60 to 0.64 of the time, block and all, 2.4 us at best (`bench -- tricks`, answers); 39 texts instead of 58.
 
 import type { Socket } from 'bun'
-import { deferred, lastResolve } from '../event-loop/deferred.ts'
 import { charsOf, latin1Length, type TextPieces, wholeText, writeLatin1, writeText } from '../text/text-pieces.ts'
 
 /** Heads stand before their bodies in here, each handed to its socket before the next one is made. */
@@ -229,8 +228,7 @@ export class ServerOutput {
   /** 0 when all that was written is with the kernel, else a promise of that; it also settles when the client leaves. */
   flushed(): number | Promise<number> {
     if (!this.isBlocked) return 0
-    const promise = deferred<number>()
-    const resolve = lastResolve<number>()
+    const { promise, resolve } = Promise.withResolvers<number>()
     const earlier = this.#whenDrained
     this.#whenDrained = () => {
       earlier?.()

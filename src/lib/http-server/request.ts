@@ -1,5 +1,4 @@
 // A request as it comes in on a connection of ours: its head, its body as it arrives, and whether its client is still there.
-import { deferred, lastReject, lastResolve } from '../event-loop/deferred.ts'
 import { MOST_PASSING_BYTES, passingMemory } from '../event-loop/shared-buffer.ts'
 import { plainText, viewOf } from '../text/bytes-to-text.ts'
 import type { Inbound, InboundSignal } from './inbound.ts'
@@ -108,9 +107,8 @@ export class ServerRequest implements Inbound, InboundSignal {
     if (this.#failure !== null) return Promise.reject(this.#failure)
     if (this.ended) return Promise.resolve(taken())
     this.#wantsAll = true
-    const promise = deferred<Body>()
-    const resolve = lastResolve<Body>()
-    this.#failed = lastReject()
+    const { promise, resolve, reject } = Promise.withResolvers<Body>()
+    this.#failed = reject
     this.#arrived = () => resolve(taken())
     this.uplink.wantBody(this)
     return promise
@@ -191,10 +189,9 @@ export class ServerRequest implements Inbound, InboundSignal {
   async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     while (this.#size === 0 && !this.ended) {
       if (this.#failure !== null) throw this.#failure
-      const promise = deferred<void>()
-      const resolve = lastResolve<void>()
-      this.#failed = lastReject()
-      this.#arrived = () => resolve()
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      this.#failed = reject
+      this.#arrived = resolve
       this.uplink.wantBody(this)
       await promise
     }

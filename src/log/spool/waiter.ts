@@ -1,5 +1,4 @@
 // A record on its way into the spool, with who waits for it.
-import { deferred, lastReject, lastResolve } from '../../lib/event-loop/deferred.ts'
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import type { SpoolTopic } from '../segments/frame.ts'
 import { NO_ATTEMPTS, type NotedRecord } from './open-admissions.ts'
@@ -10,9 +9,9 @@ import type { ShipmentWaiter } from './unshipped.ts'
 export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
   attempts: readonly TextPieces[] = NO_ATTEMPTS
   /** Settled by the two behind it. */
-  readonly appended = deferred<Appended>()
-  readonly resolve = lastResolve<Appended>()
-  readonly reject = lastReject()
+  readonly appended: Promise<Appended>
+  readonly resolve: (appended: Appended) => void
+  readonly reject: (error: unknown) => void
 
   constructor(
     readonly idPrefix: string,
@@ -25,7 +24,12 @@ export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
     readonly subject: string,
     readonly data: TextPieces,
     readonly atMs: number,
-  ) {}
+  ) {
+    const { promise, resolve, reject } = Promise.withResolvers<Appended>()
+    this.appended = promise
+    this.resolve = resolve
+    this.reject = reject
+  }
 
   get id(): RecordId {
     return `${this.idPrefix}${this.sequence}`
