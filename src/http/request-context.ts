@@ -1,6 +1,6 @@
 // Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
 import type { Identity } from '../inference/request/exchange.ts'
-import { lastTraceId, newRequestId } from '../lib/crypto/request-ids.ts'
+import { newId } from '../lib/crypto/ids.ts'
 import { readTraceParent } from '../lib/http/trace-context.ts'
 import type { HeaderReader } from '../lib/http-server/inbound.ts'
 
@@ -10,8 +10,7 @@ const BAD_LABEL = /[^A-Za-z0-9._-]/g
 /** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
 export const newIdentity = (headers: HeaderReader): Identity => {
   const atMs = Date.now()
-  const id = newRequestId(atMs)
-  const traceId = lastTraceId()
+  const id = newId('req', atMs)
   const sent = headers.get('x-request-id')
   const label =
     sent === null
@@ -24,11 +23,14 @@ export const newIdentity = (headers: HeaderReader): Identity => {
   return {
     id,
     requestId: label === '' ? id : label,
-    traceId: (parent === null ? null : readTraceParent(parent)?.traceId) ?? traceId,
+    traceId: (parent === null ? null : readTraceParent(parent)?.traceId) ?? ownTraceId(id),
     atMs,
     startedMs: performance.now(),
   }
 }
+
+/** The digits of a request's id: 32 lower-case hex digits, as a trace id is. */
+const ownTraceId = (id: string): string => id.slice('req_'.length).replaceAll('-', '')
 
 const contexts = new WeakMap<Request, Identity>()
 

@@ -3,9 +3,9 @@ import { expect, test } from 'bun:test'
 import type { RequestDetail, RequestQueries } from '../../projections/requests/query.ts'
 import type { StoredStatus } from '../../projections/status.ts'
 import { requestLookup } from '../../src/composition/request-lookup.ts'
-import { newRequestId } from '../../src/lib/crypto/request-ids.ts'
+import { newId } from '../../src/lib/crypto/ids.ts'
 
-const [FIRST, SECOND] = [newRequestId(Date.now()), newRequestId(Date.now())]
+const [FIRST, SECOND] = [newId('req', Date.now()), newId('req', Date.now())]
 const rowOf = (id: string, tenantId: string, label = id) =>
   ({ id, request_id: label, tenant_id: tenantId, routing: { chosen: null } }) as unknown as RequestDetail
 

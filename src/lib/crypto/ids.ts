@@ -26,8 +26,8 @@ export type IdPrefix =
   | 'ses'
   | 'pcor'
 
-/** `<prefix>_<UUIDv7>`. */
-export const newId = (prefix: IdPrefix): string => `${prefix}_${Bun.randomUUIDv7()}`
+/** `<prefix>_<UUIDv7>` (RFC 9562). `atMs`: Unix milliseconds of the id, now by default. Ids of one process sort by time, those of one millisecond too. */
+export const newId = (prefix: IdPrefix, atMs = Date.now()): string => `${prefix}_${Bun.randomUUIDv7('hex', atMs)}`
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 

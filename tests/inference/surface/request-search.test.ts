@@ -7,12 +7,12 @@ import {
   requestMeant,
   rowMeant,
 } from '../../../src/inference/surface/request-search.ts'
-import { newRequestId } from '../../../src/lib/crypto/request-ids.ts'
+import { newId } from '../../../src/lib/crypto/ids.ts'
 import { ServedRequests } from '../../../src/state/indexes/recent-requests.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20)
 const MINUTE_MS = 60_000
-const idOfAge = (ms: number) => newRequestId(NOW_MS - ms)
+const idOfAge = (ms: number) => newId('req', NOW_MS - ms)
 
 interface Row extends RequestRow {
   readonly label: string

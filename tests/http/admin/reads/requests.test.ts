@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { POLICY_DEFAULTS } from '../../../../src/domain/steering/policy.ts'
 import { ErrorsAnswer, RequestDetailAnswer, RequestRow } from '../../../../src/http/admin/answers/reads.ts'
-import { newRequestId } from '../../../../src/lib/crypto/request-ids.ts'
+import { newId } from '../../../../src/lib/crypto/ids.ts'
 import { providerCreated } from '../../../domain/world.ts'
 import { flawsOf, HOUR_MS, NOW_MS, readWorld } from '../world/read-world.ts'
 
@@ -183,10 +183,10 @@ describe('GET /requests/{requestID}', () => {
   })
 
   test('an id that may be on its way is not 404 but retryable, for the view and for the explanation', async () => {
-    const young = newRequestId(NOW_MS - 1_000)
+    const young = newId('req', NOW_MS - 1_000)
     for (const [id, expected] of [
       [young, [502, 'true']],
-      [newRequestId(NOW_MS - HOUR_MS), [404, 'false']],
+      [newId('req', NOW_MS - HOUR_MS), [404, 'false']],
     ] as const) {
       for (const path of [`/requests/${id}`, `/requests/${id}/explain`]) {
         const { status, headers } = await reads.gateway.call('GET', path)
