@@ -1,6 +1,6 @@
 // The head of an answered chat completion, as text: its names are the program's, and its values have no character that could end their line.
 import type { Exchange } from '../inference/request/exchange.ts'
-import type { TextPiece, TextPieces } from '../lib/text/text-pieces.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { headerText } from './envelope.ts'
 
@@ -24,15 +24,11 @@ const providerLine = (entry: CatalogueEntry): string => {
 export const answerHead = (
   { identity, entry, limitLines }: Pick<Exchange, 'identity' | 'entry' | 'limitLines'>,
   stream: boolean,
-): TextPieces => {
-  const lines: TextPiece[] = [
-    stream ? STREAM_LINES : JSON_LINES,
-    identity.requestId,
-    '\r\nx-trace-id: ',
-    identity.traceId,
-    providerLine(entry!),
-  ]
-  if (typeof limitLines === 'string') lines.push(limitLines)
-  else for (let i = 0; i < limitLines.length; i++) lines.push(limitLines[i]!)
-  return lines
-}
+): TextPieces => [
+  stream ? STREAM_LINES : JSON_LINES,
+  identity.requestId,
+  '\r\nx-trace-id: ',
+  identity.traceId,
+  providerLine(entry!),
+  limitLines,
+]

@@ -9,7 +9,6 @@ import { giveFeedback } from '../inference/surface/feedback.ts'
 import { listModels, showModel } from '../inference/surface/models.ts'
 import { type Answer, responseOf } from '../lib/http-server/answer.ts'
 import type { HeaderReader, Inbound } from '../lib/http-server/inbound.ts'
-import { wholeText } from '../lib/text/text-pieces.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { answerHead } from './answer-head.ts'
@@ -55,7 +54,7 @@ const REPLIES: Replies<Answer> = {
     exchange.client?.letGo?.()
     const { identity, limitLines } = exchange
     const more = failureMembers(exchange, error)
-    return errorAnswer(error, { ...exchange.facts(), traceId: identity.traceId, more }, wholeText(limitLines))
+    return errorAnswer(error, { ...exchange.facts(), traceId: identity.traceId, more }, limitLines)
   },
 }
 

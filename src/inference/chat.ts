@@ -57,7 +57,6 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       await inStep
       let key = identified(request, exchange, deps)
       const identifiedAt = revision()
-      await inStep
       active.enter(exchange)
       exchange.servedAt = deps.served.note(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
@@ -101,7 +100,6 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
         throw settlement.refused(error) ?? error
       }
       settlement.written()
-      await inStep
       active.leave(exchange)
       return replies.answered(exchange, false, json)
     } catch (thrown) {

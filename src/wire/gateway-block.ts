@@ -1,7 +1,5 @@
-// The `gateway` block (docs/behaviour.md: "The gateway block") as JSON text.
-// It is spliced into answers, never merged into parsed ones. That it goes out in pieces spares
-// a dozen texts of an answer and more than a third of its time (`lib/http-server/output.ts`); that who was asked for and who answered stays text, a fifth to a
-// quarter of the block's: 0.9 us instead of 1.1 (`bench -- tricks`, who).
+// The `gateway` block (docs/behaviour.md: "The gateway block") as JSON text. It is spliced into answers, never merged into parsed ones,
+// and goes out in pieces, which spares most texts of an answer (`lib/http-server/output.ts`).
 import { appendedPieces, appendMembers, editMembers } from '../lib/json/edit.ts'
 import { usdOf } from '../lib/money.ts'
 import { type TextPiece, type TextPieces, wholeText } from '../lib/text/text-pieces.ts'
@@ -57,33 +55,10 @@ const debugJson = (debug: DebugFacts): string =>
   `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
   `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}${debug.explainedJson}`
 
-type Who = Pick<GatewayFacts, 'provider' | 'requestedModel' | 'routedModel' | 'fallbackUsed' | 'cacheHit'>
-
-const isSame = (one: Who, other: Who): boolean =>
-  one.requestedModel === other.requestedModel &&
-  one.provider === other.provider &&
-  one.routedModel === other.routedModel &&
-  one.fallbackUsed === other.fallbackUsed &&
-  one.cacheHit === other.cacheHit
-
-/** Texts with a longer name of a model are not remembered: nobody's is longer, and one that was cut short keeps all of the text that it was cut from, as much as a body may hold. */
-export const MOST_NAME_CHARS = 128
-/** Requests come in runs of the same model. */
-let last: { readonly who: Who; readonly json: string } | null = null
-
 /** Who was asked for and who answered, as members with a comma on both sides. */
 const whoJson = ({ provider, requestedModel, routedModel, fallbackUsed, cacheHit }: GatewayFacts): string =>
   `,"provider":${text(provider)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}` +
   `,"fallback_used":${fallbackUsed},"cache_hit":${cacheHit},"latency_ms":`
-
-const knownWhoJson = (facts: GatewayFacts): string => {
-  if (last !== null && isSame(last.who, facts)) return last.json
-  const json = whoJson(facts)
-  const { provider, requestedModel, routedModel, fallbackUsed, cacheHit } = facts
-  if (requestedModel === null || requestedModel.length <= MOST_NAME_CHARS)
-    last = { who: { provider, requestedModel, routedModel, fallbackUsed, cacheHit }, json }
-  return json
-}
 
 /** Adds what the block consists of, one after another. */
 const addGateway = (pieces: TextPiece[], facts: GatewayFacts, more: string): TextPiece[] => {
@@ -91,7 +66,7 @@ const addGateway = (pieces: TextPiece[], facts: GatewayFacts, more: string): Tex
   if (PLAIN.test(requestId)) pieces.push('{"request_id":"', requestId, '"')
   else pieces.push('{"request_id":', JSON.stringify(requestId))
   pieces.push(
-    knownWhoJson(facts),
+    whoJson(facts),
     facts.latencyMs,
     ',"estimated_cost_usd":',
     facts.costNanoUsd === null ? 'null' : usdOf(facts.costNanoUsd),

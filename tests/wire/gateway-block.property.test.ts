@@ -1,4 +1,4 @@
-// The block of an answer, whose text about who answered is remembered from one request to the next.
+// The block of an answer: JSON text that is put together by hand.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { wholeText } from '../../src/lib/text/text-pieces.ts'

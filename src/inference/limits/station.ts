@@ -1,5 +1,4 @@
 // Station 5, before the admission: the limits of the request's key, tenant and policies, all taken at once or none.
-import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Intent } from '../intent/intent.ts'
@@ -73,29 +72,24 @@ const refusal = (
 }
 
 /** Of the limits that leave least room: one for requests, one for tokens. As lines of a head; empty for none. */
-export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): TextPieces => {
-  const lines: (string | number)[] = []
-  addLines(lines, 'requests', 'rpm', counted, rules)
-  addLines(lines, 'tokens', 'tpm', counted, rules)
-  return lines
-}
+export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): string =>
+  linesOf('requests', 'rpm', counted, rules) + linesOf('tokens', 'tpm', counted, rules)
 
-const addLines = (
-  lines: (string | number)[],
+const linesOf = (
   what: 'requests' | 'tokens',
   limitName: 'rpm' | 'tpm',
   counted: readonly Counted[],
   rules: readonly LimitRule[],
-): void => {
+): string => {
   const place = tightest(what, limitName, counted, rules)
-  if (place < 0) return
+  if (place < 0) return ''
   const limit = rules[place]![limitName]!
-  const used = counted[place]![what]
-  const texts = TEXTS[what]
-  lines.push(
-    texts.beforeLeft.of(limit),
-    Math.max(0, limit - used),
-    texts.afterLeft.of(used === 0 ? 0 : counted[place]!.resetMs),
+  const { [what]: used, resetMs } = counted[place]!
+  const left = Math.max(0, limit - used)
+  const reset = durationText(used === 0 ? 0 : resetMs)
+  return (
+    `x-ratelimit-limit-${what}: ${limit}\r\nx-ratelimit-remaining-${what}: ${left}\r\n` +
+    `x-ratelimit-reset-${what}: ${reset}\r\n`
   )
 }
 
@@ -126,25 +120,3 @@ export const durationText = (ms: number): string => {
   const seconds = `${(ms - minutes * 60_000) / 1_000}s`
   return minutes === 0 ? seconds : `${minutes}m${seconds}`
 }
-
-/** The text of the number that was asked for last: requests come in runs of the same tenant, and several within a millisecond. */
-class LastText {
-  #value = Number.NaN
-  #text = ''
-
-  constructor(private readonly textOf: (value: number) => string) {}
-
-  of(value: number): string {
-    if (value !== this.#value) {
-      this.#text = this.textOf(value)
-      this.#value = value
-    }
-    return this.#text
-  }
-}
-
-const textsOf = (what: 'requests' | 'tokens') => ({
-  beforeLeft: new LastText((limit) => `x-ratelimit-limit-${what}: ${limit}\r\nx-ratelimit-remaining-${what}: `),
-  afterLeft: new LastText((resetMs) => `\r\nx-ratelimit-reset-${what}: ${durationText(resetMs)}\r\n`),
-})
-const TEXTS = { requests: textsOf('requests'), tokens: textsOf('tokens') }

@@ -6,7 +6,6 @@ import type { CatalogueEntry } from '../../state/port.ts'
 import type { GatewayError } from '../../wire/errors.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../money/estimate.ts'
 import { type CandidateSet, type CandidateSource, candidatesFor, candidatesOf } from './candidates.ts'
-import { fitting, withoutReason } from './eligible.ts'
 import { seenOf } from './frame-view.ts'
 import type { EffectivePolicy } from './policies.ts'
 import { nearestOf, nobodyLeft, primarySkipped, regionForbidden, unknownModel } from './refusals.ts'
@@ -188,6 +187,44 @@ const judged = (
     eligible,
   }
 }
+
+// A function in which a closure remembers something makes a scope for that at each call: closures that are seldom needed have functions of their own.
+
+/** Those of the places against which nothing speaks. */
+const withoutReason = (places: readonly number[], reasons: readonly (RejectedReason | null)[]): readonly number[] =>
+  places.filter((place) => reasons[place] === null)
+
+/** Where some of a model's own rows are likely to hold the prompt and the answer, those that are not are left out. The estimate alone refuses nobody. */
+const fitting = (
+  eligible: readonly number[],
+  set: CandidateSet,
+  wantedTokens: number,
+  reasons: (RejectedReason | null)[],
+): readonly number[] => {
+  const { entries, ownCount } = set
+  let fits = 0
+  let own = 0
+  for (const place of eligible) {
+    if (place >= ownCount) break
+    own++
+    const { contextWindow } = entries[place]!
+    if (contextWindow === null || wantedTokens <= contextWindow) fits++
+  }
+  return fits === 0 || fits === own ? eligible : onlyFitting(eligible, set, wantedTokens, reasons)
+}
+
+const onlyFitting = (
+  eligible: readonly number[],
+  { entries, ownCount }: CandidateSet,
+  wantedTokens: number,
+  reasons: (RejectedReason | null)[],
+): readonly number[] =>
+  eligible.filter((place) => {
+    const { contextWindow } = entries[place]!
+    if (place >= ownCount || contextWindow === null || wantedTokens <= contextWindow) return true
+    reasons[place] = 'context_too_small'
+    return false
+  })
 
 /** Where the prompt may be sent instead when a model turns out too small for it. */
 const forLongContext = (all: Judged): readonly CatalogueEntry[] =>

@@ -149,12 +149,5 @@ export const admitMore = async (
 }
 
 /** The partition key: tenant and instance, so that the records of one request stay in order. */
-export const subjectOf = (exchange: Exchange, { spool }: Pick<InferenceDeps, 'spool'>): string => {
-  const tenantId = exchange.key?.tenantId ?? ''
-  if (lastSubject.tenantId !== tenantId || lastSubject.instance !== spool.instance)
-    lastSubject = { tenantId, instance: spool.instance, subject: `${tenantId}/${spool.instance}` }
-  return lastSubject.subject
-}
-
-/** Requests come in runs of one tenant. */
-let lastSubject = { tenantId: '', instance: '', subject: '/' }
+export const subjectOf = ({ key }: Exchange, { spool }: Pick<InferenceDeps, 'spool'>): string =>
+  `${key?.tenantId ?? ''}/${spool.instance}`

@@ -5,8 +5,9 @@ import type { Static } from '../../lib/schema/schema.ts'
 import type { TextPiece } from '../../lib/text/text-pieces.ts'
 import { type GapValue, GrowingTemplate, gap } from '../../lib/text/text-template.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
-import { MOST_NAME_CHARS } from '../../wire/gateway-block.ts'
 
+/** Texts with a longer name of a model are not remembered: no model has one, and a name that is cut from a body keeps all of that body alive. */
+const MOST_NAME_CHARS = 128
 type Facts = Static<typeof RequestFacts>
 /** What every request has of its own, or shares for a second. The ids and the user consist of letters, digits, dots, hyphens and underscores. */
 type OwnFacts = Pick<Facts, 'id' | 'request_id' | 'trace_id' | 'at_ms' | 'seed' | 'frame' | 'user'>

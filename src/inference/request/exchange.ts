@@ -4,7 +4,6 @@ import { type AttemptSummary, shownAttempt } from '../../domain/events/request.t
 import type { Listed } from '../../lib/collections/index-set.ts'
 import { Cancellation, type CancelSignal } from '../../lib/event-loop/cancellation.ts'
 import type { Inbound } from '../../lib/http-server/inbound.ts'
-import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import type { Appended } from '../../log/spool/port.ts'
 import type { ProviderKind, Usage } from '../../providers/port.ts'
 import type { RequestBudgets } from '../../state/budgets/request-budgets.ts'
@@ -68,7 +67,7 @@ export class Exchange implements Listed {
   /** Attempts that were listed when it was admitted: the admission names the one after them. */
   listedAtAdmission = 0
   /** `x-ratelimit-*` of the tightest limits, as lines of a head; '' where there are none. */
-  limitLines: TextPieces = ''
+  limitLines = ''
   /** The control decision that the plan was made on; null before there was one. */
   revision: string | null = null
   /** Milliseconds since arrival at which it was planned, and admitted. Null: not yet. */

@@ -23,8 +23,6 @@ import { SpoolWaiter } from './waiter.ts'
 const MAX_RECORD_BYTES = 64 * 1024
 /** A batch this large is written at once instead of at the end of the turn. */
 const MAX_BATCH_BYTES = 1024 * 1024
-/** So is one of so many records, unless one sync is to be for all of a turn: what their requests need next is in the processor's cache still (256 at once: 6 % of their CPU). */
-const MAX_BATCH_RECORDS = 32
 const REFRESH_MS = 1_000
 
 /** A claimed directory, opened for this process. */
@@ -139,8 +137,7 @@ export class FileSpool implements LocalSpool {
     const sequence = this.writer.add(topic, type, subject, data, atMs)
     const waiter = new SpoolWaiter(this.idPrefix, sequence, record, topic, this.own(of), type, subject, data, atMs)
     this.pending.push(waiter)
-    const isFull = this.pending.length >= MAX_BATCH_RECORDS && this.options.durability !== 'host'
-    if (isFull || this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
+    if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else if (!this.scheduled) {
       this.scheduled = true
       if (this.options.atEnd === undefined) stages.atEnd(this.endOfTurn)

@@ -67,7 +67,7 @@ export class RequestDraft {
   /** The body to send. */
   text(): string {
     const { raw, body } = this.call
-    const model = jsonOf(this.target.upstreamModel)
+    const model = JSON.stringify(this.target.upstreamModel)
     const edits = this.#edits
     if (edits !== null && !this.#onlyAdds) {
       edits.set('model', { do: 'set', json: model })
@@ -90,15 +90,4 @@ const keysOf = (body: ChatCall['body']): number => {
   let count = 0
   for (const _ in body) count++
   return count
-}
-
-let lastModel = ''
-let lastJson = '""'
-/** A model's name as JSON text, of the last one from memory. */
-const jsonOf = (model: string): string => {
-  if (model !== lastModel) {
-    lastModel = model
-    lastJson = JSON.stringify(model)
-  }
-  return lastJson
 }

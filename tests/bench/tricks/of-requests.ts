@@ -138,22 +138,7 @@ const answers = (): Trick => {
   }
 }
 
-const who = (): Trick => {
-  let serial = 0
-  const blocks = (modelOf: (i: number) => string) => () => {
-    for (let i = 0; i < MANY; i++) withGatewayPieces(ANSWER, facts(serial++, modelOf(i)), '')
-  }
-  return {
-    name: 'who was asked for and who answered stays text while it is the same',
-    at: 'wire/gateway-block.ts',
-    unit: 'answer',
-    each: MANY,
-    trick: blocks(() => 'model-1'),
-    plain: blocks((i) => (i % 2 === 0 ? 'model-1' : 'model-2')),
-  }
-}
-
-/** Of two clients, in turn: values that are the same as last time are not read again. */
+/** Of two clients, in turn. */
 const headOf = (client: string): Buffer =>
   Buffer.from(
     [
@@ -212,4 +197,4 @@ const readHeads = (): Trick => ({
 })
 
 /** By the name that `--only` takes. */
-export const OF_REQUESTS = { request_head: readHeads, limits, heads, member, answers, who }
+export const OF_REQUESTS = { request_head: readHeads, limits, heads, member, answers }
