@@ -1,5 +1,5 @@
-// Unpacks blocks of LZ4, some words at a time: what `lz4-pack.ts` packed, into memory of the caller. 0.24 to 0.27 us for a record of 2.9 KB, where JavaScript takes 0.87 to 0.97
-// (`bench -- tricks`, unpacked). Source: lz4_Block_format.md.
+// Unpacks blocks of LZ4, some words at a time: what `lz4-pack.ts` packed, into memory of the caller. Its gain is a row of `bench -- tricks` (unpacked).
+// Source: lz4_Block_format.md.
 import { GOES_ON, PLAIN, SHORTEST_MATCH, unpackLz4Block } from './lz4.ts'
 import { BLOCK_BYTES, BLOCK_HEAD_BYTES } from './lz4-pack.ts'
 import { Unpackable } from './output-buffer.ts'
@@ -38,12 +38,12 @@ const WORD = 8
 const MOST = 255
 
 /** So far beyond a block, packed or not, may be read and written: nothing of use may stand there. */
-export const BEYOND_BYTES = 4 * WORD
-/** In the memory of the module: what is packed, what it becomes where it is copied from there, and what belongs to who made the unpacker. */
+const BEYOND_BYTES = 4 * WORD
+/** In the memory of the module: what is packed, what it becomes, and where that ends. */
 const CONTENT_AT = BLOCK_BYTES + BEYOND_BYTES
 const END_CELL = CONTENT_AT + BLOCK_BYTES + BEYOND_BYTES
-const OWN_AT = END_CELL + WORD
 const PAGE_BYTES = 64 * 1024
+const PAGES = Math.ceil((END_CELL + WORD) / PAGE_BYTES)
 
 const [END, TO, LIMIT] = [0, 1, 2] as const
 const [FROM, START, TOKEN, LENGTH, BYTE, SOURCE, STOP] = [3, 4, 5, 6, 7, 8, 9] as const
@@ -87,7 +87,7 @@ const stopBehind = (bytes: readonly number[]): number[] => [
 /**
  * unpack(end, to, limit): literals and a match, again and again; the last literals have no match. Whatever stands in the block, nothing is written but what lies
  * between `to` and a little beyond `limit`, and no match begins before `to`. A length that goes on behind the end of the block is refused, once it ends: 255 for each
- * byte of the memory is less than 32 bits hold (`MOST_OWN_BYTES`).
+ * byte of the memory is less than 32 bits hold.
  */
 const unpack = (): number[] => [
   ...[...get(TO), ...set(START)],
@@ -126,21 +126,15 @@ interface Exports {
 /** Unpacks one block at a time. */
 export class Lz4Unpacker {
   private readonly memory: Buffer | null
-  /** What is unpacked into this memory is not copied; null where there is none. */
-  readonly own: Buffer | null
 
-  /** Null: without WebAssembly, four times slower. */
-  constructor(
-    private readonly exports: Exports | null,
-    ownBytes = 0,
-  ) {
+  /** Null: without WebAssembly, which is slower. */
+  constructor(private readonly exports: Exports | null) {
     this.memory = exports === null ? null : Buffer.from(exports.memory.buffer)
-    this.own = exports === null || ownBytes === 0 ? null : Buffer.from(exports.memory.buffer, OWN_AT, ownBytes)
   }
 
   /**
    * The content of the block that stands with its length in `packed[from, end)`, written to `into[at, at + bytes)`. False when it is no block of so many bytes, of
-   * which there are `BLOCK_BYTES` at most; nothing behind them is written, but `BEYOND_BYTES` where `into` is of its own memory.
+   * which there are `BLOCK_BYTES` at most; nothing behind them is written.
    */
   unpack(packed: Buffer, from: number, end: number, into: Buffer, at: number, bytes: number): boolean {
     const start = from + BLOCK_HEAD_BYTES
@@ -154,8 +148,6 @@ export class Lz4Unpacker {
 
   private blockTo(packed: Buffer, start: number, end: number, into: Buffer, at: number, bytes: number): boolean {
     const { memory, exports } = this
-    const isOwn = into.buffer === memory?.buffer
-    const to = isOwn ? into.byteOffset + at : CONTENT_AT
     try {
       if (exports === null || memory === null) {
         const content = unpackLz4Block(packed.subarray(start, end), bytes)
@@ -163,38 +155,27 @@ export class Lz4Unpacker {
         return content.length === bytes
       }
       packed.copy(memory, 0, start, end)
-      exports.unpack(end - start, to, to + bytes)
+      exports.unpack(end - start, CONTENT_AT, CONTENT_AT + bytes)
     } catch (error) {
       // It led out of the memory, or says of itself that it is none.
       if (error instanceof WebAssembly.RuntimeError || error instanceof Unpackable) return false
       throw error
     }
-    if (memory.readUInt32LE(END_CELL) !== to + bytes) return false
-    if (!isOwn) memory.copy(into, at, to, to + bytes)
+    if (memory.readUInt32LE(END_CELL) !== CONTENT_AT + bytes) return false
+    memory.copy(into, at, CONTENT_AT, CONTENT_AT + bytes)
     return true
   }
 }
 
-const MOST_OWN_BYTES = 8 * 1024 * 1024
-/** By how many bytes are their own. */
-const modules = new Map<number, WebAssembly.Module | null>()
-
-/** With so many bytes of its own, which take memory once they are written; 8 MiB at most. */
-export const lz4UnpackerWith = (ownBytes: number): Lz4Unpacker => {
-  if (ownBytes > MOST_OWN_BYTES) throw new RangeError(`${ownBytes} bytes of its own, at most ${MOST_OWN_BYTES}`)
-  let module = modules.get(ownBytes)
-  if (module === undefined) {
-    const pages = Math.ceil((OWN_AT + ownBytes + BEYOND_BYTES) / PAGE_BYTES)
-    module = compiled(wasmModule(pages, { name: 'unpack', parameters: 3, locals: 7, code: unpack() }))
-    modules.set(ownBytes, module)
-  }
-  return new Lz4Unpacker(instantiated<Exports>(module), ownBytes)
-}
+const made = (): Lz4Unpacker =>
+  new Lz4Unpacker(
+    instantiated<Exports>(compiled(wasmModule(PAGES, { name: 'unpack', parameters: 3, locals: 7, code: unpack() }))),
+  )
 
 let unpacker: Lz4Unpacker | undefined
 
 /** The thread's, made when it is first needed. */
 export const lz4Unpacker = (): Lz4Unpacker => {
-  unpacker ??= lz4UnpackerWith(0)
+  unpacker ??= made()
   return unpacker
 }

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Lz4Unpacker, lz4Unpacker, lz4UnpackerWith } from '../../../src/lib/compression/lz4-unpack.ts'
+import { Lz4Unpacker, lz4Unpacker } from '../../../src/lib/compression/lz4-unpack.ts'
 import { APPEND_LIMITS } from '../../../src/log/append-limits.ts'
 import { nodeFiles } from '../../../src/log/files.ts'
 import { recordPacker } from '../../../src/log/kafka/packed-batch.ts'
@@ -129,16 +129,16 @@ const packed = (): Trick => {
 const unpacking = () => {
   const { buffer, bytes, ends } = BatchPacker.make()!.pack(longBatch())!
   const units = Buffer.from(buffer.subarray(0, bytes))
-  return (unpacker: Lz4Unpacker, into: Buffer = Buffer.alloc(CHUNK_BUFFER_BYTES)) =>
-    () => {
-      let at = 0
-      for (let index = 0, from = 0; index < ends.length; from = ends[index++]!) {
-        const length = packedOffset(units, from)!
-        const isBlock = unpacker.unpack(units, from + FRAME_HEAD_BYTES, ends[index]!, into, at, length)
-        if (!isBlock) throw new Error('no block')
-        at += length
-      }
+  const into = Buffer.alloc(CHUNK_BUFFER_BYTES)
+  return (unpacker: Lz4Unpacker) => () => {
+    let at = 0
+    for (let index = 0, from = 0; index < ends.length; from = ends[index++]!) {
+      const length = packedOffset(units, from)!
+      const isBlock = unpacker.unpack(units, from + FRAME_HEAD_BYTES, ends[index]!, into, at, length)
+      if (!isBlock) throw new Error('no block')
+      at += length
     }
+  }
 }
 
 const unpacked = (): Trick => {
@@ -149,19 +149,6 @@ const unpacked = (): Trick => {
     ...LONG_RECORDS,
     trick: by(lz4Unpacker()),
     plain: by(new Lz4Unpacker(null)),
-  }
-}
-
-/** As the sender reads. */
-const own = (): Trick => {
-  const by = unpacking()
-  const unpacker = lz4UnpackerWith(CHUNK_BUFFER_BYTES)
-  return {
-    name: 'it is unpacked into memory of the unpacker, instead of copied out of it',
-    at: 'log/unpacked-frames.ts',
-    ...LONG_RECORDS,
-    trick: by(unpacker, unpacker.own!),
-    plain: by(unpacker),
   }
 }
 
@@ -312,4 +299,4 @@ const sender = (): Trick => {
 }
 
 /** By the name that `--only` takes. */
-export const OF_THE_LOG = { batch, packed, unpacked, own, sync, lanes, buffers, sender }
+export const OF_THE_LOG = { batch, packed, unpacked, sync, lanes, buffers, sender }
