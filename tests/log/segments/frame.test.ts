@@ -1,6 +1,5 @@
-// Frames of segments that were written before the checksum changed are read like those of now; neither kind hides damage.
+// A frame is read as it was written, and hides no damage.
 import { expect, test } from 'bun:test'
-import { crc32c } from '../../../src/lib/compression/crc32c.ts'
 import { frameBound, nextFrame, readFrame, writeFrame } from '../../../src/log/segments/frame.ts'
 
 const written = (data: string | readonly string[]): Buffer => {
@@ -9,19 +8,8 @@ const written = (data: string | readonly string[]): Buffer => {
   return buffer.subarray(0, writeFrame(buffer, 0, 'requests', numbers, 'request.settled', 'ten_1/ins_1', data))
 }
 
-/** The same frame as it was written first. */
-const earlier = (frame: Buffer): Buffer => {
-  const copy = Buffer.from(frame)
-  copy.writeUInt8(0x31, 3)
-  copy.writeUInt32LE(crc32c(copy, 8), 4)
-  return copy
-}
-
-test.each([
-  ['now', (frame: Buffer) => frame],
-  ['earlier', earlier],
-])('a frame of %s: whole, found behind rubbish, and damaged when a byte is', (_, made) => {
-  const frame = made(written('{"cost":"é"}'))
+test('a frame is read whole, found behind other bytes, and damaged when a byte is', () => {
+  const frame = written('{"cost":"é"}')
   expect(readFrame(frame, 0, frame.length)).toMatchObject({ record: 7, sequence: 3, data: '{"cost":"é"}', start: 0 })
   const behind = Buffer.concat([Buffer.from([0xff, 0xfe, 0x4c, 0x33, 1, 2]), frame])
   expect(nextFrame(behind, 0, behind.length)).toMatchObject({ start: 6, end: behind.length })
