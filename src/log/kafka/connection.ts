@@ -7,7 +7,7 @@ import type ConnectionPool from 'kafkajs/src/network/connectionPool.js'
 import type { Connection } from 'kafkajs/src/network/connectionPool.js'
 import { AppendQueue, answerEach, type WaitingAppend } from './appends.ts'
 import { type RecordPacker, recordPacker } from './packed-batch.ts'
-import { PRODUCE, type ProduceAppend, ProduceBuffers, produceBound, readProduce, writeProduce } from './produce.ts'
+import { PRODUCE, type ProduceAppend, produceBound, readProduce, writeProduce } from './produce.ts'
 import { type Api, FETCH, LIST_OFFSETS, METADATA } from './wire.ts'
 
 export interface KafkaAccess {
@@ -49,7 +49,6 @@ export interface BrokerConnection {
 /** How long before our own deadline the broker gives up waiting for its replicas, so that its answer still arrives. */
 const ANSWER_MARGIN_MS = 300
 const TOPIC_RESOURCE = 2
-const buffers = new ProduceBuffers()
 
 /** Loaded with the first connection: more than 300 modules, for each thread anew, that an embedded log does not need. */
 const loadClasses = async () => {
@@ -166,14 +165,12 @@ const produce = ({ pool, clientId, packer, within }: Opened, appends: readonly W
   const send = async () => {
     const connection = await pool.getConnection(0)
     if (!connection.isAuthenticated()) await connection.authenticate()
-    const buffer = buffers.take(produceBound({ clientId, appends }))
+    const buffer = Buffer.allocUnsafeSlow(produceBound({ clientId, appends }))
     const timeoutMs = Math.max(1, Math.floor(limitMs - ANSWER_MARGIN_MS))
     const bytes = await exchange(connection, PRODUCE, (correlationId) =>
       writeProduce(buffer, { correlationId, clientId, timeoutMs, nowMs: Date.now(), packer, appends }),
     )
     const { partitions, throttleMs } = readProduce(bytes)
-    // Answered, so it is sent and not needed any more. One that was not answered may still be in the hands of the socket.
-    buffers.giveBack(buffer)
     connection.requestQueue.maybeThrottle(throttleMs)
     answerEach(appends, partitions)
   }

@@ -1,6 +1,5 @@
 // Produce, the request that is made for every outcome: record batch and frame are written straight into one buffer, and sent as they stand.
-// kafkajs made an object and several buffers of each record and a copy of the whole at each of five levels. An append of one record takes 81 to 89 us of CPU
-// instead of 247 to 266, one of 200 records 1.8 to 2.0 us for each instead of 13 to 15, on a busy machine (docs/decisions/0038-produce-of-our-own.md).
+// kafkajs makes an object and several buffers of each record and a copy of the whole at each of five levels (docs/decisions/0038-produce-of-our-own.md).
 import { crc32c } from '../../lib/compression/crc32c.ts'
 import type { NewRecord } from '../port.ts'
 import { ByteReader, ByteWriter } from './bytes.ts'
@@ -36,23 +35,6 @@ const BATCH_HEAD_BYTES = 61
 /** Of the frame without names and batches; of a batch in it, without its topic's name. */
 const FRAME_BYTES = 64
 const PARTITION_BYTES = 24
-
-/** Of the largest request with usual keys, before it is packed; memory that nobody wrote into takes no room. So many of one process are under way at once. */
-export const KEPT_BYTES = 2_560 * 1024
-const KEPT_BUFFERS = 4
-
-/** Buffers of answered requests, to be written into again: fresh memory for each is cold. 1.5 us for a record of 200 instead of 1.7, 0.89 to 0.92 (`bench -- tricks`, buffers). */
-export class ProduceBuffers {
-  private readonly free: Buffer[] = []
-
-  take(bytes: number): Buffer {
-    return bytes > KEPT_BYTES ? Buffer.allocUnsafeSlow(bytes) : (this.free.pop() ?? Buffer.allocUnsafeSlow(KEPT_BYTES))
-  }
-
-  giveBack(buffer: Buffer): void {
-    if (buffer.length === KEPT_BYTES && this.free.length < KEPT_BUFFERS) this.free.push(buffer)
-  }
-}
 
 /** Bytes that a buffer for this request needs at most. */
 export const produceBound = ({ clientId, appends }: Pick<ProduceQuery, 'clientId' | 'appends'>): number => {

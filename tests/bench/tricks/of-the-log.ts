@@ -6,7 +6,7 @@ import { Lz4Unpacker, lz4Unpacker } from '../../../src/lib/compression/lz4-unpac
 import { APPEND_LIMITS } from '../../../src/log/append-limits.ts'
 import { nodeFiles } from '../../../src/log/files.ts'
 import { recordPacker } from '../../../src/log/kafka/packed-batch.ts'
-import { ProduceBuffers, produceBound, writeProduce } from '../../../src/log/kafka/produce.ts'
+import { writeProduce } from '../../../src/log/kafka/produce.ts'
 import { addFrame, type Batch, emptyBatch, type Sealed, sealedAsItIs } from '../../../src/log/segments/batch.ts'
 import { CHUNK_BUFFER_BYTES } from '../../../src/log/segments/chunk-buffers.ts'
 import { FRAME_HEAD_BYTES, packedOffset } from '../../../src/log/segments/frame.ts'
@@ -231,25 +231,6 @@ const queryOf = (shipments: readonly (readonly Shipment[])[]) => ({
   appends: shipments.flat(),
 })
 
-const buffers = (): Trick => {
-  const folder = temporary()
-  const query = queryOf(loaded(newLanes(), writtenRecords(folder)))
-  const kept = new ProduceBuffers()
-  return {
-    name: 'requests to the broker are written into memory of earlier ones',
-    at: 'log/kafka-produce.ts',
-    unit: 'record, 200 in a request',
-    each: GATHERED,
-    trick: () => {
-      const buffer = kept.take(produceBound(query))
-      writeProduce(buffer, query)
-      kept.giveBack(buffer)
-    },
-    plain: () => writeProduce(Buffer.allocUnsafeSlow(produceBound(query)), query),
-    close: remove(folder),
-  }
-}
-
 /** A thread that waits for a bell as the sender's does. */
 const waiter = (bell: Int32Array<SharedArrayBuffer>): Worker => {
   const source = `self.onmessage = async ({ data: bell }) => {
@@ -299,4 +280,4 @@ const sender = (): Trick => {
 }
 
 /** By the name that `--only` takes. */
-export const OF_THE_LOG = { batch, packed, unpacked, sync, lanes, buffers, sender }
+export const OF_THE_LOG = { batch, packed, unpacked, sync, lanes, sender }

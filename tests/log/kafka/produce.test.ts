@@ -4,7 +4,6 @@ import { appendProblem, MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../sr
 import { ByteReader, ByteWriter } from '../../../src/log/kafka/bytes.ts'
 import {
   PRODUCE,
-  ProduceBuffers,
   type ProduceQuery,
   produceBound,
   readProduce,
@@ -191,22 +190,6 @@ describe('the request', () => {
     const records = Array.from({ length: MAX_APPEND_RECORDS }, () => ({ key, value }))
     expect(appendProblem(records)).toBeNull()
     expect(batchOf(records).length).toBeLessThanOrEqual(MIN_MESSAGE_BYTES)
-    const buffers = new ProduceBuffers()
-    const buffer = buffers.take(batchOf(records).length)
-    buffers.giveBack(buffer)
-    expect(buffers.take(1)).toBe(buffer)
-  })
-
-  test('a buffer is used again once it was given back, not before; an outsized one is not kept', () => {
-    const buffers = new ProduceBuffers()
-    const [first, second] = [buffers.take(1_000), buffers.take(1_000)]
-    expect(first).not.toBe(second)
-    buffers.giveBack(first)
-    expect([buffers.take(300_000) === first, buffers.take(1_000) === first]).toEqual([true, false])
-    const large = buffers.take(3_000_000)
-    expect(large.length).toBeGreaterThanOrEqual(3_000_000)
-    buffers.giveBack(large)
-    expect(buffers.take(1_000)).not.toBe(large)
   })
 })
 
