@@ -37,7 +37,6 @@ import type { KindTable } from './upkeep/models/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/models/model-listing.ts'
 import type { ProviderWork } from './upkeep/models/provider-work.ts'
 import type { LoadWatch } from './upkeep/watch/load-watch.ts'
-import { letGoWhenWarm } from './upkeep/watch/program-pages.ts'
 
 export interface GatewayOptions {
   readonly config: Config
@@ -110,8 +109,6 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     // While the log is away nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)
     else seeded?.catch(onRefused)
-    const programPages = letGoWhenWarm(diagnostics)
-    started.push('program pages', () => programPages.close())
     started.push('door', () => app.leave()) // first: load balancers are told before anything ends
     listener.serve(app)
     diagnostics.debug('serving', { spool: outcomes.spool.number })

@@ -9,7 +9,6 @@ import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../log/port.ts'
 import { spoolDirectory, writeWatermark } from '../log/spool/directory.ts'
 import { TOPICS } from '../log/topics.ts'
-import { letGoWhenWarm } from '../upkeep/watch/program-pages.ts'
 
 export interface WorkerCommand {
   readonly config: Config
@@ -31,7 +30,6 @@ export interface WorkerCommand {
 export const workerCommand = async (command: WorkerCommand): Promise<number> => {
   const { config, macKey, log, diagnostics, worker, signal, isChild, complain, onStatus } = command
   const store = openReadStore(config, diagnostics)
-  const programPages = letGoWhenWarm(diagnostics)
   try {
     await runWorker({
       log,
@@ -50,7 +48,6 @@ export const workerCommand = async (command: WorkerCommand): Promise<number> => 
     complain(error.message)
     return isChild ? LOG_REFUSED_CODE : 1
   } finally {
-    programPages.close()
     await store.close()
   }
 }
