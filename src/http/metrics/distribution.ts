@@ -1,5 +1,5 @@
 // Histograms that are kept in plain numbers and told to the registry when somebody scrapes: the library's look their labels up by a text made for each observation, 600 ns.
-import type { Metric, Registry } from './prometheus.ts'
+import type { Metric, Registry } from '@prometheus-io/client'
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>

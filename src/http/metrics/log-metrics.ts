@@ -1,5 +1,5 @@
 // What `/metrics` says of the way of outcomes: out of the spool, into the log, into the tables. And of the process itself.
-import { Gauge, type Registry } from './prometheus.ts'
+import { Gauge, type Registry } from '@prometheus-io/client'
 import { asked } from './tally.ts'
 import type { DiskView, ProjectionView, SendingView, Telemetry, TraceCounts } from './telemetry.ts'
 

@@ -1,5 +1,7 @@
 // `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
+
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Gauge, Registry } from '@prometheus-io/client'
 import { isInForce } from '../../domain/steering/override-row.ts'
 import { OVERRIDE_KINDS } from '../../domain/steering/override-target.ts'
 import type { Limits } from '../../inference/limits/port.ts'
@@ -11,7 +13,6 @@ import type { InstanceCounts } from '../../upkeep/instances/instances.ts'
 import { AUTH_EVENTS, type AuthEvent } from '../console-auth.ts'
 import { budgetMetrics } from './budget-metrics.ts'
 import { diskMetrics, processMetrics, projectionMetrics, sendingMetrics, traceMetrics } from './log-metrics.ts'
-import { Gauge, Registry } from './prometheus.ts'
 import { requestMetrics } from './request-metrics.ts'
 import { asked, tally } from './tally.ts'
 import type { Telemetry } from './telemetry.ts'

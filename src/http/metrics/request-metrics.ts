@@ -1,7 +1,7 @@
 // What `/metrics` says of requests: counted when they end, by labels from closed sets or from the registry, never by what a client wrote.
+import type { Registry } from '@prometheus-io/client'
 import type { Observed } from '../../inference/request/deps.ts'
 import { distribution } from './distribution.ts'
-import type { Registry } from './prometheus.ts'
 import { type Add, labels, tally } from './tally.ts'
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]

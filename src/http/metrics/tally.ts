@@ -1,5 +1,5 @@
 // Counters that cost a request no string and no allocation.
-import { Counter, Gauge, type Registry } from './prometheus.ts'
+import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 
 /** Adds an amount to the cell of up to three labels. */
 export type Add = (amount: number, first?: string, second?: string, third?: string) => void
