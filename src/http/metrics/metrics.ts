@@ -1,5 +1,4 @@
 // `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
-
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Gauge, Registry } from '@prometheus-io/client'
 import { isInForce } from '../../domain/steering/override-row.ts'

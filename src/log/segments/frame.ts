@@ -231,10 +231,6 @@ export const claimAt = (buffer: Buffer, at: number): { readonly records: number;
   return records <= MOST_PACKED && records === buffer.readDoubleLE(at + 32) ? { records, end } : null
 }
 
-/** Whether zeros stand where the head of a frame would, all of it. */
-export const isBlank = (buffer: Buffer, at: number, limit: number): boolean =>
-  limit - at >= FRAME_HEAD_BYTES && endOfWritten(buffer, at, at + FRAME_HEAD_BYTES) === at
-
 /** Where the zeros begin that the bytes end with. */
 export const endOfWritten = (buffer: Buffer, at: number, limit: number): number => {
   let end = limit
@@ -268,8 +264,6 @@ export interface SegmentHeader {
   readonly copies?: 2
   /** The first record before it that was not durable yet: a settlement from there on may be lost, so its admission is carried. */
   readonly unsynced?: number
-  /** Zeros may stand behind its records, made for those to come. */
-  readonly room?: true
   readonly at_ms: number
 }
 

@@ -2,13 +2,11 @@
 
 import type { Files } from '../files.ts'
 import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
-import { endOfWritten, type Frame, isBlank, isWhole, nextFrame, readFrame } from './frame.ts'
+import { type Frame, isWhole, nextFrame, readFrame } from './frame.ts'
 import { unpackedBytesAt } from './packed-frames.ts'
 import { UnpackedFrames } from './unpack.ts'
 
 const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
-const FIRST_BYTES = 32 * 1024
-const MOST_LOOKS = 256
 
 /** Reads one file after the other. Synchronous: at most 256 KiB more from the disk at each step. */
 export class SegmentFrames {
@@ -25,22 +23,11 @@ export class SegmentFrames {
   private at = 0
   private limit = 0
   private position = 0
-  /** So much is asked for next: little behind the end, where room that the writer made for later comes along (`preallocation.ts`). */
-  private askedBytes = FIRST_BYTES
-  /** Where bytes that are no frame were read once more. */
-  private doubted = -1
-  /** Where room was met last, and how often. */
-  private roomAt = -1
-  private roomTimes = 0
-  /** Zeros behind the records of this file are room (`SegmentHeader.room`); else they are bytes like others. */
-  hasRoom = false
-  /** The room that the file ended with, as it was passed. */
-  passedRoom: { readonly position: number; readonly bytes: number } | null = null
 
   constructor(
     private readonly files: Files,
     recycling: boolean,
-    /** Told of bytes that are neither frames nor room, in memory of their own. */
+    /** Receives bytes that are no frames, in memory of their own. */
     private readonly onDamage: (position: number, bytes: Buffer) => void,
   ) {
     this.buffers = new ChunkBuffers(recycling)
@@ -57,9 +44,6 @@ export class SegmentFrames {
     this.at = 0
     this.limit = 0
     this.position = 0
-    this.doubted = -1
-    this.roomAt = -1
-    this.passedRoom = null
   }
 
   close(): void {
@@ -92,7 +76,6 @@ export class SegmentFrames {
 
   /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
   next(ended: boolean): Frame | null {
-    let isToEnd = ended || !this.hasRoom
     for (;;) {
       const inner = this.unpacked.next()
       this.isLastUnpacked = inner !== null
@@ -107,58 +90,25 @@ export class SegmentFrames {
         if (found.topic === 'packed') continue
         return found
       }
-      if (!isToEnd && isBlank(this.buffer, this.at, this.limit)) {
-        if (!this.looksBehindRoom()) return this.unread()
-        isToEnd = true
-      }
       if (this.fill()) continue
       if (this.at === this.limit) return null
       const later = nextFrame(this.buffer, this.at, this.limit)
       if (later === null && !ended) return this.unread()
-      if (!ended && this.isDoubtful()) continue
       this.damaged(later?.start ?? this.limit)
       if (later === null) return null
     }
   }
 
-  /**
-   * Whether room is read to its end: records may stand behind it where a disk has lost what was in its place. Always by who begins with a file; by who follows it
-   * when it comes to the same place again, less often each time.
-   */
-  private looksBehindRoom(): boolean {
-    const isFirst = this.roomAt < 0
-    if (this.place === this.roomAt) this.roomTimes++
-    else {
-      this.roomAt = this.place
-      this.roomTimes = 1
-    }
-    const times = this.roomTimes
-    return isFirst || (times > 1 && ((times & (times - 1)) === 0 || times % MOST_LOOKS === 0))
-  }
-
-  /** What is no frame yet is read again: records take the place of what stands there. */
+  /** What is no frame yet is read again: a start cuts it off, and so does a writer that gives the segment up. */
   private unread(): null {
     this.position = this.place
     this.limit = this.at
-    this.askedBytes = FIRST_BYTES
     return null
   }
 
-  /** Bytes in front of a whole frame that are none, in a segment that is written: read before they were written, and the frame behind it? They are read once more. */
-  private isDoubtful(): boolean {
-    if (this.place === this.doubted) return false
-    this.doubted = this.place
-    this.unread()
-    return true
-  }
-
-  /** The bytes before `limit`, but for the room that the file ends with. */
+  /** The bytes before `limit` are no frame. */
   private damaged(limit: number): void {
-    const isRest = this.hasRoom && limit === this.limit
-    const end = isRest ? endOfWritten(this.buffer, this.at, limit) : limit
-    const { place } = this
-    if (end > this.at) this.onDamage(place, Buffer.from(this.buffer.subarray(this.at, end)))
-    if (end < limit) this.passedRoom = { position: place + end - this.at, bytes: limit - end }
+    this.onDamage(this.place, Buffer.from(this.buffer.subarray(this.at, limit)))
     this.at = limit
   }
 
@@ -182,10 +132,9 @@ export class SegmentFrames {
       this.descriptor!,
       this.buffer,
       this.limit,
-      Math.min(this.askedBytes, this.buffer.length - this.limit),
+      Math.min(CHUNK_BYTES, this.buffer.length - this.limit),
       this.position,
     )
-    this.askedBytes = Math.min(2 * this.askedBytes, CHUNK_BYTES)
     this.limit += count
     this.position += count
     return count > 0

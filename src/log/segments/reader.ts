@@ -182,15 +182,8 @@ export class SegmentCursor {
       )
     }
     this.header = header
-    this.frames.hasRoom = header.room === true
     this.epoch = header.epoch
     raise(this.ends, header)
-  }
-
-  /** Where records are missing in front of a segment, and the one before it ends with zeros, they stood there: damage. */
-  private tellMissing(header: SegmentHeader, room: SegmentFrames['passedRoom']): void {
-    if (room === null || header.record <= this.expectedRecord) return
-    this.options.onDamage?.({ ordinal: this.ordinal! - 1, position: room.position, bytes: Buffer.alloc(room.bytes) })
   }
 
   /** The next whole frame; null at the end, and at the end of a segment when it may not go on to the following one. */
@@ -238,12 +231,8 @@ export class SegmentCursor {
 
   private open(ordinal: number): void {
     const path = segmentPath(this.options.directory, ordinal)
-    const { passedRoom } = this.frames
-    const isNext = ordinal - 1 === this.ordinal
     this.frames.open(path)
     this.ordinal = ordinal
     this.header = readSegmentHeader(path, this.files)
-    this.frames.hasRoom = this.header?.room === true
-    if (isNext && this.header !== null) this.tellMissing(this.header, passedRoom)
   }
 }

@@ -10,7 +10,6 @@ import { subjectOf } from './frame-subject.ts'
 import { segmentHead } from './header.ts'
 import { BatchPacker } from './pack.ts'
 import type { CachedPages } from './page-cache-hints.ts'
-import { SegmentRoom } from './preallocation.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
 export interface Counters {
@@ -91,8 +90,6 @@ export class SegmentWriter {
   private segmentLimit = 0
   /** Null: what is to be durable by itself is not packed, nor where nothing can be. */
   private readonly packer: BatchPacker | null
-  /** Null: what was not synced at a power cut must not stand behind zeros in place of what was lost. */
-  private readonly room: SegmentRoom | null
   /** Earlier segments that hold unsynced frames, to be synced and closed. */
   private retired: number[] = []
   private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
@@ -109,7 +106,6 @@ export class SegmentWriter {
     this.ordinal = deps.nextOrdinal
     this.neededFrom = deps.neededFrom ?? Number.POSITIVE_INFINITY
     this.batch = emptyBatch(this.next)
-    this.room = deps.keepUnsynced ? null : new SegmentRoom(deps.files, deps.segmentBytes)
     this.packer = deps.keepUnsynced ? null : BatchPacker.make()
   }
 
@@ -157,7 +153,6 @@ export class SegmentWriter {
     if (this.descriptor === null || (this.written === 0 && this.segmentHeld + batch.bytes > this.segmentLimit))
       this.open()
     const descriptor = this.descriptor!
-    this.room?.make(descriptor, this.segmentSize, bytes - this.written, this.segmentLimit)
     while (this.written < bytes) {
       const left = bytes - this.written
       const count = this.deps.files.write(descriptor, buffer, this.written, left, this.segmentSize)
@@ -251,9 +246,9 @@ export class SegmentWriter {
   private retire(isLonger = false): void {
     if (this.descriptor === null) return
     try {
-      if (isLonger || this.room?.isBeyond(this.segmentSize)) this.deps.files.truncate(this.descriptor, this.segmentSize)
+      if (isLonger) this.deps.files.truncate(this.descriptor, this.segmentSize)
     } catch {
-      // Neither a half frame that stays is a frame, nor zeros: readers pass over them when the next segment begins.
+      // A half frame that stays is no frame: readers pass over it when the next segment begins.
     }
     if (this.deps.keepUnsynced) this.retired.push(this.descriptor)
     else this.deps.files.close(this.descriptor)
@@ -268,7 +263,6 @@ export class SegmentWriter {
     const header: SegmentHeader = {
       ...{ format: 1, instance, epoch, ...first, carried: carried.length, copies: 2, at_ms: nowMs() },
       ...(unsynced !== undefined && { unsynced }),
-      ...(this.room !== null && { room: true as const }),
     }
     const head = segmentHead(header, carried)
     const bytes = again.length === 0 ? head : Buffer.concat([head, ...again])
@@ -286,7 +280,6 @@ export class SegmentWriter {
     }
     this.retire()
     this.descriptor = descriptor
-    this.room?.begin()
     this.path = path
     this.headUnsynced = this.deps.keepUnsynced
     this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY

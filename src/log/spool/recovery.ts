@@ -160,22 +160,19 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   }
   open.recovered()
   const tail = scans.at(-1)!
-  // Room for records that never came is neither torn nor damage.
-  const hasRoom = tail.header?.room === true
-  const rest = tail.bytes.subarray(tail.wholeBytes)
-  const torn = hasRoom ? rest.subarray(0, endOfWritten(rest, 0, rest.length)) : rest
+  const torn = tail.bytes.subarray(tail.wholeBytes)
   const tornBytes = torn.length
-  if (tornBytes > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, torn, files)
-  // Also where it is not longer: the disk gives back what it holds behind the end.
-  if (hasRoom || tornBytes > 0) files.cut(last.path, tail.wholeBytes)
   if (tornBytes > 0) {
+    // Zeros at the end are the end of the log: a power cut leaves them, and so did earlier versions. They are cut off, and nothing of them is kept.
+    const written = torn.subarray(0, endOfWritten(torn, 0, torn.length))
+    if (written.length > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, written, files)
+    files.cut(last.path, tail.wholeBytes)
     // A reader may have had the last records before their bytes went bad: their numbers are not given out again.
     const { record, requests, operations } = next
-    const more = mostRecordsIn(rest)
+    const more = mostRecordsIn(torn)
     raise(next, { record: record + more, requests: requests + more, operations: operations + more })
   }
-  // With a segment behind it nobody has to look again and again for records that a disk left behind zeros.
-  const isNewestWhole = scans.length === 1 && tail.isHeadWhole && tornBytes === 0 && tail.damages.length === 0
+  const isNewestWhole = scans.length === 1 && tail.isHeadWhole && tornBytes === 0
   const needsHead = raise(next, furthest) || !isNewestWhole
   return { next, nextOrdinal: last.ordinal + 1, open, damaged, tornBytes, needsHead, neededFrom }
 }
