@@ -1,4 +1,5 @@
-// Unpacks blocks of LZ4, some words at a time: what `lz4-pack.ts` packed, into memory of the caller. Its gain is a row of `bench -- tricks` (unpacked).
+// Unpacks blocks of LZ4, some words at a time: what `lz4-pack.ts` packed, into memory of the caller. Its gain is a row
+// of `bench -- tricks` (unpacked).
 // Source: lz4_Block_format.md.
 import { GOES_ON, PLAIN, SHORTEST_MATCH, unpackLz4Block } from './lz4.ts'
 import { BLOCK_BYTES, BLOCK_HEAD_BYTES } from './lz4-pack.ts'

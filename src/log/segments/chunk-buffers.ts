@@ -1,8 +1,12 @@
-// Memory that a reader of segments reads into. It is used again: fresh memory is given by the kernel page by page, which costs as much as what is read into it.
+// Memory that a reader of segments reads into. It is used again: fresh memory is given by the kernel page by page,
+// which costs as much as what is read into it.
 
 /** A reader takes at most half of it from the disk at once. */
 export const CHUNK_BUFFER_BYTES = 512 * 1024
-/** What is kept of memory that comes and goes: enough for a batch of the sender, 2 MiB of frames, where units leave as much as a block at the end of each. */
+/**
+ * What is kept of memory that comes and goes: enough for a batch of the sender, 2 MiB of frames, where units leave as
+ * much as a block at the end of each.
+ */
 export const SPARE_BUFFERS = 6
 
 export class ChunkBuffers {

@@ -61,7 +61,10 @@ export const frameBound = (type: string, subject: string, data: TextPieces): num
 export const isLonger = (text: TextPieces, bytes: number): boolean =>
   charsOf(text) * 3 > bytes && Buffer.byteLength(wholeText(text)) > bytes
 
-/** CRC-32, which the runtime computes natively: CRC-32C in JavaScript is several times slower and finds the same damage, a torn tail and flipped bits. */
+/**
+ * CRC-32, which the runtime computes natively: CRC-32C in JavaScript is several times slower and finds the same damage,
+ * a torn tail and flipped bits.
+ */
 const checksum = (buffer: Buffer, start: number, end: number): number => Bun.hash.crc32(buffer.subarray(start, end))
 
 /** Writes a frame at `at` into a buffer that has `frameBound` bytes of room there; returns where it ends. */

@@ -163,7 +163,8 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   const torn = tail.bytes.subarray(tail.wholeBytes)
   const tornBytes = torn.length
   if (tornBytes > 0) {
-    // Zeros at the end are the end of the log: a power cut leaves them, and so did earlier versions. They are cut off, and nothing of them is kept.
+    // Zeros at the end are the end of the log: a power cut leaves them, and so did earlier versions. They are cut off,
+    // and nothing of them is kept.
     const written = torn.subarray(0, endOfWritten(torn, 0, torn.length))
     if (written.length > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, written, files)
     files.cut(last.path, tail.wholeBytes)

@@ -1,4 +1,5 @@
-// Zeros in a segment file, as a power cut and earlier versions leave them: behind its records they are the end of the log, in place of records they are damage.
+// Zeros in a segment file, as a power cut and earlier versions leave them: behind its records they are the end of the
+// log, in place of records they are damage.
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
   appendFileSync,
