@@ -8,8 +8,8 @@ import type { Files } from '../files.ts'
 import { type LogRecord, LogReplaced } from '../port.ts'
 import type { SpoolTopic } from '../segments/frame.ts'
 import { SegmentCursor } from '../segments/reader.ts'
+import type { SpoolRecord } from '../segments/record.ts'
 import { segmentPath } from '../segments/writer.ts'
-import type { SpoolRecord } from '../spool/record.ts'
 
 export interface SpoolReaderOptions {
   readonly directory: string

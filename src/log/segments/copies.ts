@@ -1,8 +1,8 @@
 // Records that are lost where they were written first, and stand once more at the head of a later segment because the disk would not sync them.
 import type { Files } from '../files.ts'
-import { FrameOfSpool, type SpoolRecord } from '../spool/record.ts'
 import { type Frame, headerOf, MAX_FRAME_BYTES, nextFrame, readFrame, type SegmentHeader } from './frame.ts'
 import { readSegmentHeader } from './header.ts'
+import { FrameOfSpool, type SpoolRecord } from './record.ts'
 import { listSegments } from './writer.ts'
 
 const CHUNK_BYTES = 256 * 1024

@@ -2,11 +2,11 @@
 import { codeOf } from '../../lib/process/error-code.ts'
 import { type Files, nodeFiles } from '../files.ts'
 import { LogGap, LogReplaced } from '../port.ts'
-import { FrameOfSpool, type SpoolRecord } from '../spool/record.ts'
 import { copiesOf } from './copies.ts'
 import { type Frame, headerOf, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { SegmentFrames } from './frames.ts'
 import { readSegmentHeader } from './header.ts'
+import { FrameOfSpool, type SpoolRecord } from './record.ts'
 import { type CursorStart, numberFrom, numberIn, pass, raise, segmentOf } from './seek.ts'
 import { type Counters, listSegments, segmentPath } from './writer.ts'
 

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import { type Files, nodeFiles, removeQuietly, writeWhole } from '../files.ts'
-import { noteRefusal } from '../spool/sync-refusal.ts'
 import { addFrame, type Batch, emptyBatch, restOf, type Sealed, sealedAsItIs, wholeOf } from './batch.ts'
 import type { SegmentHeader, SpoolTopic } from './frame.ts'
 import { subjectOf } from './frame-subject.ts'
 import { segmentHead } from './header.ts'
 import { BatchPacker } from './pack.ts'
 import type { CachedPages } from './page-cache-hints.ts'
+import { noteRefusal } from './sync-refusal.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
 export interface Counters {

@@ -3,7 +3,7 @@
 import type { AppendLimits } from '../port.ts'
 import type { SpoolTopic } from '../segments/frame.ts'
 import { type FrameSubject, MOST_READ } from '../segments/frame-subject.ts'
-import type { SpoolRecord } from '../spool/record.ts'
+import type { SpoolRecord } from '../segments/record.ts'
 import { partitionOf } from '../topics.ts'
 import { EnvelopeHead, SpooledEnvelope } from './envelope-bytes.ts'
 

@@ -5,9 +5,9 @@ import { pause as sleep } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import { type Files, removeQuietly, writeWhole } from '../files.ts'
 import { readSegmentHeader } from '../segments/header.ts'
+import { forgetRefusal, noteRefusal, wasRefused } from '../segments/sync-refusal.ts'
 import { listSegments, type SegmentFile } from '../segments/writer.ts'
 import { releaseBallast } from './ballast.ts'
-import { forgetRefusal, noteRefusal, wasRefused } from './sync-refusal.ts'
 
 /** What a disk does not take within so many tries, it does not take. */
 const TRIES = 6

@@ -1,9 +1,9 @@
 // A chat call -> Anthropic's Messages API.
 import { topLevel } from '../../lib/json/edit.ts'
 import { isObject } from '../../wire/json.ts'
-import { joinUrl } from '../openai/request.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import { FORCED_WITHOUT_THINKING, NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from '../shared/claude-models.ts'
+import { schemaSubset } from '../shared/claude-schema.ts'
 import {
   dropDetail,
   exactBody,
@@ -15,9 +15,9 @@ import {
   refuseUnsupported,
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import { ownFields, stopsOf } from '../shared/vendor-fields.ts'
 import { convertMessages } from './messages.ts'
-import { schemaSubset } from './schema.ts'
 
 /** `max_tokens` is required there. Used only when neither the client nor the catalogue says a limit. */
 const DEFAULT_MAX_TOKENS = 4_096

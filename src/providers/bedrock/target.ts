@@ -1,8 +1,8 @@
 // Where Bedrock is asked and as whom: region, address, path, and the headers that prove it.
 
 import { GatewayError } from '../../wire/errors.ts'
-import { joinUrl } from '../openai/request.ts'
 import type { ProviderKind, Target, UpstreamRequest } from '../port.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import { type AwsCredentials, awsEncode, signAwsRequest } from './aws-signature.ts'
 
 /** The address when nobody says another; `{region}` is filled in. */

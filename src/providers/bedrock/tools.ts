@@ -1,6 +1,6 @@
 // Tools and response formats of the client's wire -> `toolConfig` and `outputConfig` of Converse.
 import { isObject } from '../../wire/json.ts'
-import { schemaSubset } from '../anthropic/schema.ts'
+import { schemaSubset } from '../shared/claude-schema.ts'
 import { JSON_TOOL, present, refuse } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { type Block, cachePoint } from './messages.ts'

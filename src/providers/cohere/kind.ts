@@ -1,10 +1,10 @@
 // Cohere's v2 chat. Nothing is filled in.
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
-import { bearer } from '../openai/request.ts'
 import { ALL_CAPABILITIES, type Capability, type ListedModel, type ProviderKind } from '../port.ts'
 import { malformed, statusFailure } from '../shared/failure.ts'
 import { countOf, type Json, memberIn, objectOf, parseJson } from '../shared/read-json.ts'
+import { bearer } from '../shared/target-url.ts'
 import { cohereAnswer, cohereUsage } from './answer.ts'
 import { cohereRequest, cohereUrl } from './request.ts'
 import { cohereStream } from './stream.ts'

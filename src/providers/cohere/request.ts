@@ -1,6 +1,5 @@
 // A chat call -> Cohere's v2 chat.
 import { isObject } from '../../wire/json.ts'
-import { joinUrl } from '../openai/request.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import {
   addLimit,
@@ -15,6 +14,7 @@ import {
   rename,
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import { ownFields, stopsOf } from '../shared/vendor-fields.ts'
 import { cohereMessages } from './messages.ts'
 

@@ -1,9 +1,9 @@
 // A chat call -> Gemini's generateContent and streamGenerateContent.
 import { isObject } from '../../wire/json.ts'
-import { joinUrl } from '../openai/request.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import { CONVERTED, exactBody, noteLimits, OPENAI_ONLY, outputLimit, present, refuse } from '../shared/converting.ts'
 import { type Json, objectOf, textOf } from '../shared/read-json.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from '../shared/vendor-fields.ts'
 import { convertMessages } from './contents.ts'
 import { familyOf, type GeminiFamily } from './models.ts'

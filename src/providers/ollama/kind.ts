@@ -1,10 +1,10 @@
 // Ollama's native API. Its OpenAI-shaped one fills in a temperature and knows no top_k, min_p or repeat_penalty.
 
 import { isObject } from '../../wire/json.ts'
-import { bearer } from '../openai/request.ts'
 import type { Capability, ListedModel, ProviderKind } from '../port.ts'
 import { malformed, statusFailure } from '../shared/failure.ts'
 import { type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
+import { bearer } from '../shared/target-url.ts'
 import { ollamaAnswer, ollamaUsage } from './answer.ts'
 import { createNdjsonParser } from './ndjson.ts'
 import { ollamaRequest, ollamaUrl, PROVIDER_FIELDS, PROVIDER_OPTIONS } from './request.ts'

@@ -1,7 +1,6 @@
 // A chat call -> Ollama's native chat. One field is always sent: `stream`, which is on there when it is left out.
 import { t } from '../../lib/schema/schema.ts'
 import { isObject } from '../../wire/json.ts'
-import { joinUrl } from '../openai/request.ts'
 import { countOption, type Options, SWITCH, textOption } from '../options.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import {
@@ -19,6 +18,7 @@ import {
   rename,
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from '../shared/vendor-fields.ts'
 import { ollamaMessages } from './messages.ts'
 

@@ -3,7 +3,7 @@
 import { oneOf, textOption } from '../options.ts'
 import { ALL_CAPABILITIES, type Target } from '../port.ts'
 import { textOf } from '../shared/read-json.ts'
-import { joinUrl } from './request.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import { EXTENDED, type OpenAiRow } from './row.ts'
 
 const VERSION = /^[\w.-]{1,64}$/

@@ -5,6 +5,7 @@ import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import { arrayOf, objectOf, textOf } from '../shared/read-json.ts'
+import { bearer, joinUrl } from '../shared/target-url.ts'
 import { keepsInside, keptField, textWithoutKept } from '../shared/vendor-fields.ts'
 import { RequestDraft } from './draft.ts'
 
@@ -49,20 +50,6 @@ const USUAL = new Set([
 
 /** `o1`, `o3-mini`, `gpt-5`, `gpt-5.1`, later majors; not `gpt-5-chat-latest`. Fine-tuned ones are `ft:<model>:...`. */
 const REASONING = /^(?:ft:)?(?:o\d|gpt-(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat))/
-
-/** `<base>/chat/completions`, also when the base has a query (`?api-version=`) or slashes at its end. */
-export const joinUrl = (baseUrl: string, path: string): string => {
-  const hash = baseUrl.indexOf('#')
-  const whole = hash === -1 ? baseUrl : baseUrl.slice(0, hash)
-  const query = whole.indexOf('?')
-  const base = query === -1 ? whole : whole.slice(0, query)
-  let end = base.length
-  while (base.charCodeAt(end - 1) === 47) end--
-  return `${base.slice(0, end)}${path}${query === -1 ? '' : whole.slice(query)}`
-}
-
-export const bearer = (secret: string | null): Readonly<Record<string, string>> =>
-  secret === null ? {} : { authorization: `Bearer ${secret}` }
 
 /** `options.forward` and `options.drop` of a provider: names of fields that it takes, or does not, against the rule of its kind. */
 const dropped = (quirks: RequestQuirks, { options, upstreamModel }: Target): readonly string[] => {

@@ -3,9 +3,10 @@
 import { HEADER_NAME, HEADER_TEXT, type Options } from '../options.ts'
 import { ALL_CAPABILITIES, type Capability, type ProviderKind, type Target } from '../port.ts'
 import type { Json } from '../shared/read-json.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import type { Dialect } from './answer.ts'
 import { type ListingQuirks, lists } from './listing.ts'
-import { joinUrl, type RequestQuirks } from './request.ts'
+import type { RequestQuirks } from './request.ts'
 
 /** A row of the table. What it leaves out is as OpenAI has it. */
 export interface OpenAiRow {

@@ -3,12 +3,12 @@
 import { headerName, headerText } from '../options.ts'
 import { ALL_CAPABILITIES } from '../port.ts'
 import { type Json, objectOf } from '../shared/read-json.ts'
+import { joinUrl } from '../shared/target-url.ts'
 import { azureRow } from './azure.ts'
 import { countedLogprobs, withoutNames } from './edits.ts'
 import { lists, priceOf } from './listing.ts'
 import { LOCAL_ROWS } from './local-rows.ts'
 import { mistralRow } from './mistral.ts'
-import { joinUrl } from './request.ts'
 import { allBut, EXTENDED, header, type OpenAiRow, said, textHeader, vision } from './row.ts'
 import { deepseekUsage, groqUsage, openrouterUsage, perplexityUsage, togetherUsage, xaiUsage } from './usage.ts'
 

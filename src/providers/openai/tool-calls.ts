@@ -1,7 +1,9 @@
 // Tool calls of streams of the OpenAI shape as a client folds them: each with an index of its own, its id and type once, its arguments as text.
+
 import { hasLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
+import { callId } from '../shared/call-id.ts'
 import { malformed } from '../shared/failure.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
 
@@ -10,10 +12,6 @@ const MOST_CALLS = 1_024
 const filled = (value: unknown): value is string => typeof value === 'string' && value !== ''
 const wholeNumber = (value: unknown): number | null =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : null
-
-/** Of a call without one. Short enough for every wire that limits the length of ids. */
-export const callId = (reading: Reading | undefined, place: string): string =>
-  `call_${(reading?.id ?? 'unnamed').replace(/^chatcmpl-/, '').replaceAll('-', '')}_${place}`
 
 /** Arguments as text; `empty` where there are none. */
 export const argumentsText = (given: unknown, empty: string): string =>

@@ -1,8 +1,9 @@
 // Whole answers of the OpenAI shape that lack what every answer has: completed, the rest as it came.
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
+import { callId } from '../shared/call-id.ts'
 import { arrayOf, countOf, type Json, objectOf } from '../shared/read-json.ts'
-import { callId, wholeCall } from './tool-calls.ts'
+import { wholeCall } from './tool-calls.ts'
 
 const filled = (value: unknown): boolean => typeof value === 'string' && value !== ''
 

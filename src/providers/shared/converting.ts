@@ -2,9 +2,9 @@
 import { hasLongNumber, isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
-import { bearer } from '../openai/request.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import { arrayOf, type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
+import { bearer } from './target-url.ts'
 
 /** 400, naming the field. */
 export const refuse = (message: string, param: string): GatewayError =>

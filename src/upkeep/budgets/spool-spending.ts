@@ -8,7 +8,7 @@ import { SegmentCursor } from '../../log/segments/reader.ts'
 import { listSegments } from '../../log/segments/writer.ts'
 import { readWatermark, writeWatermark } from '../../log/spool/directory.ts'
 import type { LocalSpool } from '../../log/spool/open.ts'
-import type { SpoolRecord } from '../../log/spool/record.ts'
+import type { SpoolRecord } from '../../log/segments/record.ts'
 import { NOTHING_SAID, type OrphansSaid, orphansSaid } from './reported-orphans.ts'
 
 /** Under this name a spool keeps from which record on its outcomes are needed. */

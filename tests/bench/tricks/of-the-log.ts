@@ -16,7 +16,7 @@ import { SegmentCursor } from '../../../src/log/segments/reader.ts'
 import { SegmentWriter } from '../../../src/log/segments/writer.ts'
 import { Lanes, type Shipment } from '../../../src/log/sender/shipments.ts'
 import { openSpool } from '../../../src/log/spool/open.ts'
-import type { SpoolRecord } from '../../../src/log/spool/record.ts'
+import type { SpoolRecord } from '../../../src/log/segments/record.ts'
 import type { Trick } from './trick.ts'
 
 const TENANTS = Array.from({ length: 20 }, (_, index) => `ten_${index}/ins_1`)

@@ -11,7 +11,7 @@ import {
   writeFrame,
 } from '../../../src/log/segments/frame.ts'
 import { halvesOf, Lanes, type Shipment } from '../../../src/log/sender/shipments.ts'
-import { FrameOfSpool } from '../../../src/log/spool/record.ts'
+import { FrameOfSpool } from '../../../src/log/segments/record.ts'
 import { partitionOf } from '../../../src/log/topics.ts'
 
 const targets = { requests: { topic: 'r', partitions: 3 }, operations: { topic: 'o', partitions: 2 } } as const

@@ -6,7 +6,7 @@ import { nodeFiles } from '../../../src/log/files.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import { makeBallast } from '../../../src/log/spool/ballast.ts'
 import { syncSegments } from '../../../src/log/spool/left-unsynced.ts'
-import { noteRefusal } from '../../../src/log/spool/sync-refusal.ts'
+import { noteRefusal } from '../../../src/log/segments/sync-refusal.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { openTestSpool, temporaryFolder } from '../support.ts'
 

@@ -1,6 +1,6 @@
 // A record of a spool, as readers of its segments get it.
-import type { Frame, SegmentHeader, SpoolTopic } from '../segments/frame.ts'
-import type { FrameSubject } from '../segments/frame-subject.ts'
+import type { Frame, SegmentHeader, SpoolTopic } from './frame.ts'
+import type { FrameSubject } from './frame-subject.ts'
 
 /** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
 export interface SpoolRecord {

@@ -1,8 +1,8 @@
 // JSON Schema -> the subset that Anthropic's structured outputs take. The gateway checks the answer against the whole schema itself.
 import { isLongNumber } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
-import type { Json } from '../shared/read-json.ts'
-import type { Note } from '../shared/vendor-fields.ts'
+import type { Json } from './read-json.ts'
+import type { Note } from './vendor-fields.ts'
 
 // Limits that are refused there.
 // biome-ignore format: by group
