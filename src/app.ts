@@ -17,9 +17,13 @@ import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/request/deps.ts'
 import { LoadGate } from './lib/event-loop/load-gate.ts'
-import { type Answer, responseOf } from './lib/http-server/answer.ts'
-import type { Inbound } from './lib/http-server/inbound.ts'
-import type { Peers, ServerHandlers } from './lib/http-server/server.ts'
+import {
+  type Answer,
+  type Inbound,
+  type Peers,
+  responseOf,
+  type ServerHandlers,
+} from './lib/http-server/http-server.ts'
 import { stopping } from './wire/errors.ts'
 
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */

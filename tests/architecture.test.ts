@@ -59,7 +59,27 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Package -> the files that may import it. */
+/** Folder of ours that is a package -> its face, the one file that other folders import. */
+const FACES: Readonly<Record<string, string>> = {
+  'src/lib/compression': 'compression.ts',
+  'src/lib/http-client': 'http-client.ts',
+  'src/lib/http-server': 'http-server.ts',
+  'src/lib/json-schema': 'json-schema.ts',
+  'src/lib/packed-table': 'packed-table.ts',
+  'src/log/kafka': 'kafka.ts',
+  'src/log/segments': 'segments.ts',
+  'src/log/spool': 'spool.ts',
+  'src/providers/anthropic': 'kind.ts',
+  'src/providers/bedrock': 'kind.ts',
+  'src/providers/cohere': 'kind.ts',
+  'src/providers/gemini': 'kind.ts',
+  'src/providers/ollama': 'kind.ts',
+  'src/providers/openai': 'openai.ts',
+  'src/providers/sandbox': 'kind.ts',
+  'src/state/budgets': 'budgets.ts',
+}
+
+/** npm package -> the files that may import it. */
 const PACKAGES: readonly { readonly name: RegExp; readonly allowed: RegExp }[] = [
   { name: /^(elysia|@elysiajs\/.*)$/, allowed: /^src\/(http\/.*|app)\.ts$/ },
   { name: /^kafkajs$/, allowed: /^src\/log\/kafka\/.*\.ts$/ },
@@ -217,6 +237,22 @@ describe('imports', () => {
     }
     for (const path of edges.keys()) visit(path, [])
     expect(circles).toEqual([])
+  })
+})
+
+describe('packages', () => {
+  test('are entered by their face only', () => {
+    const breaches = complaints(({ path, imports }) =>
+      imports.flatMap((specifier) => {
+        if (!specifier.startsWith('.')) return []
+        const target = relative(ROOT, join(ROOT, dirname(path), specifier))
+        const face = FACES[dirname(target)]
+        return face === undefined || dirname(path) === dirname(target) || target === `${dirname(target)}/${face}`
+          ? []
+          : [`imports ${target} instead of ${face}`]
+      }),
+    )
+    expect(breaches).toEqual([])
   })
 })
 

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { kafkaAnswers } from '../../src/log/kafka/cluster.ts'
+import { kafkaAnswers } from '../../src/log/kafka/kafka.ts'
 
 export interface KafkaOptions {
   readonly brokers?: 1 | 3

@@ -3,10 +3,15 @@
 import { macKeyBeside } from '../composition/installation.ts'
 import { openDiagnostics } from '../composition/settings.ts'
 import { type Config, masterKeysOf } from '../config/schema.ts'
-import { kafkaAccess } from '../log/kafka/access.ts'
-import { kafkaLog } from '../log/kafka/log.ts'
-import { aclCommands } from '../log/kafka/topic-rules.ts'
-import { checkTopics, ensureTopics, type TopicRow, type TopicsReport } from '../log/kafka/topics.ts'
+import {
+  aclCommands,
+  checkTopics,
+  ensureTopics,
+  kafkaAccess,
+  kafkaLog,
+  type TopicRow,
+  type TopicsReport,
+} from '../log/kafka/kafka.ts'
 import { LogUnavailable, TopicMisconfigured } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
 import { readChainWitness } from '../state/chain-witness.ts'

@@ -7,7 +7,7 @@ import { openReadStore, requestDaysOf } from '../composition/read-store.ts'
 import type { Config } from '../config/schema.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../log/port.ts'
-import { spoolDirectory, writeWatermark } from '../log/spool/directory.ts'
+import { spoolDirectory, writeWatermark } from '../log/spool/spool.ts'
 import { TOPICS } from '../log/topics.ts'
 
 export interface WorkerCommand {

@@ -1,6 +1,7 @@
 // The keys of the installation (what its chain is signed with), as the gateway and the commands beside it find them.
 import type { Config } from '../config/schema.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
+import { soon } from '../lib/event-loop/wait-with-timeout.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
@@ -9,7 +10,6 @@ import { cachedKeys, derivedFrom, type InstallationKeys, originalKeys } from '..
 import type { ReadMasterKeys } from '../state/data-keys/master-keys.ts'
 import type { DataKeyStore } from '../state/data-keys/store.ts'
 import { masterKeysFor } from './settings.ts'
-import { soon } from '../lib/event-loop/wait-with-timeout.ts'
 
 const RETRY_MS = 1_000
 

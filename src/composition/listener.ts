@@ -2,7 +2,7 @@
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { noRequest } from '../http/no-request.ts'
-import { type HttpServer, type ServerHandlers, serveHttp } from '../lib/http-server/server.ts'
+import { type HttpServer, type ServerHandlers, serveHttp } from '../lib/http-server/http-server.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { codeOf } from '../lib/process/error-code.ts'
 import { ConfigError } from '../lib/settings/settings.ts'

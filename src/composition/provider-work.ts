@@ -1,7 +1,7 @@
 // Puts together what calls providers for operators: the checks of a test, listings, detection, over the same spool, dialer and kinds as requests.
 import { newIdentity } from '../http/request-context.ts'
 import { directCalls } from '../inference/gateway-calls.ts'
-import type { Dial } from '../lib/http-client/dial.ts'
+import type { Dial } from '../lib/http-client/http-client.ts'
 import { KINDS } from '../providers/kinds.ts'
 import type { Budgets } from '../state/budgets/budgets.ts'
 import type { KindTable } from '../upkeep/models/kind-table.ts'

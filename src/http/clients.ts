@@ -1,6 +1,6 @@
 // Where a request comes from: the other end of its connection, or what a trusted proxy says of it.
 import { type Forwarded, forwardedBy } from '../lib/http/forwarded.ts'
-import type { Peers } from '../lib/http-server/server.ts'
+import type { Peers } from '../lib/http-server/http-server.ts'
 
 const peers = new WeakMap<Request, string>()
 

@@ -1,7 +1,6 @@
 // The one place where a failure, whatever it is, becomes the error envelope (docs/behaviour.md: "Errors").
 import { Rejection } from '../domain/kernel/rejection.ts'
-import { type Answer, headLines } from '../lib/http-server/answer.ts'
-import { MalformedRequest } from '../lib/http-server/request-head.ts'
+import { type Answer, headLines, MalformedRequest } from '../lib/http-server/http-server.ts'
 import { CommitFailure } from '../state/port.ts'
 import { errorBody, GatewayError, malformed, stopping } from '../wire/errors.ts'
 import { type GatewayFacts, gatewayJson } from '../wire/gateway-block.ts'

@@ -1,7 +1,6 @@
 // What is answered to bytes that are no request, and where an answer could not be made at all.
 
-import type { HeaderReader } from '../lib/http-server/inbound.ts'
-import type { ServerHandlers } from '../lib/http-server/server.ts'
+import type { HeaderReader, ServerHandlers } from '../lib/http-server/http-server.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { errorAnswer } from './envelope.ts'
 import { newIdentity } from './request-context.ts'

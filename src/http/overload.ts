@@ -1,8 +1,7 @@
 // Where chat completions are let in while there is room for them: the first thing that happens to one.
 
 import type { LoadGate } from '../lib/event-loop/load-gate.ts'
-import { type Answer, headLines } from '../lib/http-server/answer.ts'
-import type { Inbound } from '../lib/http-server/inbound.ts'
+import { type Answer, headLines, type Inbound } from '../lib/http-server/http-server.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
 import { errorGatewayJson, errorHeaders } from './envelope.ts'
 import type { ChatHandler } from './inference.ts'

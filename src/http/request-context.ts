@@ -2,7 +2,7 @@
 import type { Identity } from '../inference/request/exchange.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { readTraceParent } from '../lib/http/trace-context.ts'
-import type { HeaderReader } from '../lib/http-server/inbound.ts'
+import type { HeaderReader } from '../lib/http-server/http-server.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g

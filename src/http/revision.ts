@@ -1,5 +1,5 @@
 // What a write says of its decision, and `X-Gateway-Min-Revision`: a caller that wrote on another instance waits here until this one has folded it.
-import type { HeaderReader } from '../lib/http-server/inbound.ts'
+import type { HeaderReader } from '../lib/http-server/http-server.ts'
 import type { LiveState } from '../state/port.ts'
 import type { AppliedBy } from '../upkeep/instances/instances.ts'
 import { GatewayError } from '../wire/errors.ts'

@@ -1,8 +1,7 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
 import { inStep } from '../lib/event-loop/stages.ts'
-import type { LiveBody } from '../lib/http-server/answer.ts'
-import type { Inbound } from '../lib/http-server/inbound.ts'
+import type { Inbound, LiveBody } from '../lib/http-server/http-server.ts'
 import { failpoint } from '../lib/process/failpoints.ts'
 import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { Answer } from '../providers/port.ts'

@@ -1,8 +1,7 @@
 // Opens the log from plain data, which can be sent to a thread: the serving thread, the sender and the snapshots each open their own.
 import { ownModuleUrl } from '../lib/own-files.ts'
 import { embeddedLog } from './embedded/log.ts'
-import { type KafkaSettings, kafkaAccess } from './kafka/access.ts'
-import { kafkaLog } from './kafka/log.ts'
+import { type KafkaSettings, kafkaAccess, kafkaLog } from './kafka/kafka.ts'
 import type { EventLog } from './port.ts'
 
 export type LogSettings =

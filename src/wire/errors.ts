@@ -1,7 +1,7 @@
 // The one error table (docs/behaviour.md: "Errors") and the one error that carries it. What a code means to a client is
 // decided here and nowhere else.
 
-import type { MalformedRequest } from '../lib/http-server/request-head.ts'
+import type { MalformedRequest } from '../lib/http-server/http-server.ts'
 
 /** Each code: HTTP status, whether a client may retry, whether another provider may be tried. */
 export const ERRORS = {

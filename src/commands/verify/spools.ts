@@ -3,8 +3,8 @@ import { newSums, type OutcomeSums } from '../../../projections/agreement.ts'
 import type { Origins } from '../../../projections/origins.ts'
 import type { Config } from '../../config/schema.ts'
 import type { RequestSettled } from '../../domain/events/request.ts'
-import { SegmentCursor } from '../../log/segments/reader.ts'
-import { readWatermark, spoolDirectory, spoolNumbers } from '../../log/spool/directory.ts'
+import { SegmentCursor } from '../../log/segments/segments.ts'
+import { readWatermark, spoolDirectory, spoolNumbers } from '../../log/spool/spool.ts'
 
 export interface SpoolsRead {
   readonly rows: readonly [string, OutcomeSums][]

@@ -1,10 +1,6 @@
 // A table for very many rows: packed in bytes and made into objects when they are asked for. A million rows are some thousand buffers, not a
 // million objects that every collection has to walk. Its rows come in no particular order.
-import { HashSlots } from '../../lib/packed-table/hash-slots.ts'
-import { NumberLists } from '../../lib/packed-table/number-lists.ts'
-import { RowPages } from '../../lib/packed-table/row-pages.ts'
-import type { RowReader } from '../../lib/packed-table/row-reader.ts'
-import { RowPacker } from '../../lib/packed-table/rows.ts'
+import { HashSlots, NumberLists, RowPacker, RowPages, type RowReader } from '../../lib/packed-table/packed-table.ts'
 import { canonicalJson, headOf, type Indexes, type IndexKeys, rowText, type StoredTable } from './tables.ts'
 
 /** How the rows of a table are packed. */

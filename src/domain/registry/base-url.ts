@@ -1,5 +1,5 @@
 // What a provider's base URL may be: what stands before the operation, and nothing that would end up in an address of every request.
-import { urlRefusal } from '../../lib/http-client/egress.ts'
+import { urlRefusal } from '../../lib/http-client/http-client.ts'
 
 /** What people paste with the address: the operation that the gateway appends itself. */
 const OPERATIONS: readonly RegExp[] = [

@@ -1,9 +1,6 @@
 // Tools: what models may ask for, registered once for all applications. Names and fields of the events are stored for ever.
 
-import { draftOf } from '../../lib/json-schema/dialect.ts'
-import { compileSchema } from '../../lib/json-schema/json-schema.ts'
-import { SchemaFlaw } from '../../lib/json-schema/site.ts'
-import { requireKnownKeywords } from '../../lib/json-schema/strict.ts'
+import { compileSchema, draftOf, requireKnownKeywords, SchemaFlaw } from '../../lib/json-schema/json-schema.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'

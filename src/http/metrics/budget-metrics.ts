@@ -1,6 +1,6 @@
 // What `/metrics` says of budgets: a bounded number of them by their ids, the nearest to their limits, and how their leases fare in this process.
 import { Gauge, type Registry } from '@prometheus-io/client'
-import type { BudgetFigure, BudgetFigures } from '../../state/budgets/figures.ts'
+import type { BudgetFigure, BudgetFigures } from '../../state/budgets/budgets.ts'
 import { asked } from './tally.ts'
 import type { Telemetry } from './telemetry.ts'
 

@@ -1,8 +1,8 @@
 // Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
 
 import { inStep } from '../../lib/event-loop/stages.ts'
-import type { ArrivalListener } from '../../lib/http-client/dial.ts'
-import type { AnswerSink, LiveBody } from '../../lib/http-server/answer.ts'
+import type { ArrivalListener } from '../../lib/http-client/http-client.ts'
+import type { AnswerSink, LiveBody } from '../../lib/http-server/http-server.ts'
 import type { StreamPart } from '../../providers/port.ts'
 import { DONE_FRAME } from '../../wire/chat.ts'
 import { GatewayError } from '../../wire/errors.ts'

@@ -2,7 +2,7 @@
 
 import { editMembers, memberText } from '../../lib/json/edit.ts'
 import { parseExact } from '../../lib/json/exact-json.ts'
-import { saneUsage } from '../../providers/openai/whole.ts'
+import { saneUsage } from '../../providers/openai/openai.ts'
 import type { Usage } from '../../providers/port.ts'
 import { countOf } from '../../providers/shared/read-json.ts'
 import { usageOf } from '../../wire/chat.ts'

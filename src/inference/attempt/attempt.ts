@@ -1,7 +1,6 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
 import { inStep } from '../../lib/event-loop/stages.ts'
-import type { DialResponse } from '../../lib/http-client/dial.ts'
-import { readerOf } from '../../lib/http-client/stream-text.ts'
+import { type DialResponse, readerOf } from '../../lib/http-client/http-client.ts'
 import type { Answer, ProviderKind, Reading, StreamPart } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

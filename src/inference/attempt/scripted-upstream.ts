@@ -1,6 +1,6 @@
 // Plays the scripted upstream of an in-process kind as if it had been dialled: same shape, same failures.
 import type { CancelSignal } from '../../lib/event-loop/cancellation.ts'
-import { DialFailure, type DialResponse } from '../../lib/http-client/dial.ts'
+import { DialFailure, type DialResponse } from '../../lib/http-client/http-client.ts'
 import type { Script } from '../../providers/port.ts'
 
 const encoder = new TextEncoder()

@@ -1,7 +1,7 @@
 // An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
 
 import { LARGE_BYTES } from '../../lib/http/large-read-pacing.ts'
-import type { ArrivalListener, ByteReader } from '../../lib/http-client/dial.ts'
+import type { ArrivalListener, ByteReader } from '../../lib/http-client/http-client.ts'
 import { BareJson, mayBegin } from '../../lib/json/bare-json.ts'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import {

@@ -1,8 +1,6 @@
 // The schemas that requests bring along, compiled once for all requests that bring the same.
 import { sha256Hex } from '../../lib/crypto/digest.ts'
-import { draftOf } from '../../lib/json-schema/dialect.ts'
-import { type CompiledSchema, compileSchema } from '../../lib/json-schema/json-schema.ts'
-import { SchemaFlaw } from '../../lib/json-schema/site.ts'
+import { type CompiledSchema, compileSchema, draftOf, SchemaFlaw } from '../../lib/json-schema/json-schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 const MAX_SCHEMA_CHARS = 256 * 1024

@@ -1,5 +1,5 @@
 // The headers that steer routing (docs/behaviour.md: "Steering headers"): each parsed once, a bad value is 400.
-import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { HeaderReader } from '../../lib/http-server/http-server.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 export interface HeaderIntent {

@@ -2,7 +2,7 @@
 import { resetsAt, scopeText } from '../../domain/budgets/budget.ts'
 import { MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
 import { usdOf } from '../../lib/money.ts'
-import type { Bound, BudgetRefusal, Cost } from '../../state/budgets/attempt-bounds.ts'
+import type { Bound, BudgetRefusal, Cost } from '../../state/budgets/budgets.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { UpstreamStream } from '../attempt/upstream-stream.ts'

@@ -1,5 +1,5 @@
 // Station 4 as the request path calls it: gathers what a plan depends on (scope, overrides, policy, frame, seed), and makes the plan.
-import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { HeaderReader } from '../../lib/http-server/http-server.ts'
 import type { EndpointScope, OverridesInForce, Steering } from '../../state/indexes/steering.ts'
 import type { KeyEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

@@ -1,7 +1,7 @@
 // What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
 import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/events/request.ts'
-import type { Dial } from '../../lib/http-client/dial.ts'
-import type { Spool } from '../../log/spool/port.ts'
+import type { Dial } from '../../lib/http-client/http-client.ts'
+import type { Spool } from '../../log/spool/spool.ts'
 import type { ProviderKind } from '../../providers/port.ts'
 import type { Budgets } from '../../state/budgets/budgets.ts'
 import type { HealthBook } from '../../state/health/book.ts'

@@ -1,7 +1,7 @@
 // What went wrong while a provider was called, as the error that it is to the client.
 
-import { DialFailure } from '../../lib/http-client/dial.ts'
-import { MalformedRequest } from '../../lib/http-server/request-head.ts'
+import { DialFailure } from '../../lib/http-client/http-client.ts'
+import { MalformedRequest } from '../../lib/http-server/http-server.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError, malformed, stopping } from '../../wire/errors.ts'
 import type { Exchange } from './exchange.ts'

@@ -3,8 +3,8 @@
 
 import type { AttemptSummary } from '../../domain/events/request.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'
-import type { DialRequest } from '../../lib/http-client/dial.ts'
-import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { DialRequest } from '../../lib/http-client/http-client.ts'
+import type { HeaderReader } from '../../lib/http-server/http-server.ts'
 import type { Attributes, Span } from '../../lib/otlp.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import type { Measured } from '../money/charge.ts'

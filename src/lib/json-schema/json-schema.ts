@@ -7,7 +7,9 @@ import { type Assertion, CheckGivenUp, Run, type SchemaNode } from './run.ts'
 import { isRecord, SchemaFlaw, type SchemaPattern, type Site } from './site.ts'
 import { valueKeywords } from './values.ts'
 
+export { draftOf } from './dialect.ts'
 export { SchemaFlaw } from './site.ts'
+export { requireKnownKeywords } from './strict.ts'
 
 export type Draft = '2020-12' | 'draft-07'
 

@@ -6,10 +6,7 @@ import { breath } from '../../lib/event-loop/yield-to-event-loop.ts'
 import { writeEnvelope } from '../envelope.ts'
 import type { Files } from '../files.ts'
 import { type LogRecord, LogReplaced } from '../port.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
-import { SegmentCursor } from '../segments/reader.ts'
-import type { SpoolRecord } from '../segments/record.ts'
-import { segmentPath } from '../segments/writer.ts'
+import { SegmentCursor, type SpoolRecord, type SpoolTopic, segmentPath } from '../segments/segments.ts'
 
 export interface SpoolReaderOptions {
   readonly directory: string

@@ -2,7 +2,6 @@
 // the system takes to send them as they are, and the broker's network and disk a seventh. The sender takes 4.3 us of CPU for a record instead of 4.9,
 // 256 in an append, medians of 90 runs (docs/decisions/0053-records-packed-for-kafka.md); in a later look 0.55 of its 2.9 us were the packer's.
 
-import { PackedKinds } from '../../lib/compression/lz4-models.ts'
 import {
   BLOCK_BYTES,
   BLOCK_HEAD_BYTES,
@@ -10,7 +9,8 @@ import {
   FRAME_HEAD,
   type Lz4Block,
   lz4Block,
-} from '../../lib/compression/lz4-pack.ts'
+  PackedKinds,
+} from '../../lib/compression/compression.ts'
 import type { NewRecord } from '../port.ts'
 import { RecordWriter, recordBound } from './record.ts'
 

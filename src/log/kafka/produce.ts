@@ -1,7 +1,7 @@
 // Produce, the request that is made for every outcome: record batch and frame are written straight into one buffer, and sent as they stand.
 // kafkajs makes an object and several buffers of each record and a copy of the whole at each of five levels
 // (docs/decisions/0038-produce-of-our-own.md).
-import { crc32c } from '../../lib/compression/crc32c.ts'
+import { crc32c } from '../../lib/compression/compression.ts'
 import type { NewRecord } from '../port.ts'
 import { ByteReader, ByteWriter } from './bytes.ts'
 import { packedMore, type RecordPacker } from './packed-batch.ts'

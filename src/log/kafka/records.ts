@@ -1,8 +1,7 @@
 // Record batches (format 2) as they stand in the log, and the rule that no offset is ever jumped over.
 
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
-import { unpackLz4 } from '../../lib/compression/lz4.ts'
-import { unpackSnappy } from '../../lib/compression/snappy.ts'
+import { unpackLz4, unpackSnappy } from '../../lib/compression/compression.ts'
 import { LogGap, type LogRecord } from '../port.ts'
 import { ByteReader } from './bytes.ts'
 

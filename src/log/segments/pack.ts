@@ -2,8 +2,13 @@
 // be checked and given to the kernel. 0.76 us for a record of 2.9 KB, with its checksum and the file, instead of 0.83 where the file does not grow (`bench -- tricks`,
 // packed); in a gateway, where it does, 4 to 7 % of its requests at 32 at once, 10 at 256 (docs/decisions/0056-segments-packed.md).
 
-import { PackedKinds } from '../../lib/compression/lz4-models.ts'
-import { BLOCK_BYTES, BLOCK_HEAD_BYTES, type Lz4Block, lz4Block } from '../../lib/compression/lz4-pack.ts'
+import {
+  BLOCK_BYTES,
+  BLOCK_HEAD_BYTES,
+  type Lz4Block,
+  lz4Block,
+  PackedKinds,
+} from '../../lib/compression/compression.ts'
 import type { Batch, Sealed } from './batch.ts'
 import { FRAME_HEAD_BYTES, frameAround, frameTimeMs, sealFrame } from './frame.ts'
 

@@ -1,7 +1,6 @@
 // Frames that are packed in one, behind each other, as a block of LZ4 (docs/decisions/0056-segments-packed.md). Of such a frame `record` is the number of the first one
 // in it, `offset` how many bytes they are unpacked, `sequence` how many there are, and `atMs` the time of the first.
-import { BLOCK_BYTES } from '../../lib/compression/lz4-pack.ts'
-import { type Lz4Unpacker, lz4Unpacker } from '../../lib/compression/lz4-unpack.ts'
+import { BLOCK_BYTES, type Lz4Unpacker, lz4Unpacker } from '../../lib/compression/compression.ts'
 import {
   FRAME_HEAD_BYTES,
   type Frame,

@@ -1,7 +1,7 @@
 // How much of the segments the kernel's memory holds. Left alone, each write fills pages that nothing used before: where the host of a virtual machine backs
 // memory only when it is touched, that is a quarter of a full load's CPU, and in a container it fills its bound. Decision 45.
 import type { Files } from '../files.ts'
-import type { SpoolKeeping } from '../spool/open.ts'
+import type { SpoolKeeping } from '../spool/spool.ts'
 
 const SLICE_BYTES = 1024 * 1024
 /** So far behind its write is a slice let go: the projections read from memory what is younger, and the disk has had its time. */

@@ -1,6 +1,6 @@
 // What a reader of segments has unpacked and not given out yet. Several packed frames come to stand behind each other, so that those that were given out can be read
 // until the reader says that nobody does.
-import { lz4Unpacker } from '../../lib/compression/lz4-unpack.ts'
+import { lz4Unpacker } from '../../lib/compression/compression.ts'
 import { ChunkBuffers } from './chunk-buffers.ts'
 import { type Frame, type PackedFrame, readUnsealed } from './frame.ts'
 import { unpackedBytes, unpackTo } from './packed-frames.ts'

@@ -1,7 +1,7 @@
 // Envelopes as bytes, for the sender: what many have in common is copied, what differs is written over it, and the data is copied as it stands in the spool.
 import { EnvelopeTexts, type Origin } from '../envelope.ts'
 import type { NewRecord } from '../port.ts'
-import type { SpoolRecord } from '../segments/record.ts'
+import type { SpoolRecord } from '../segments/segments.ts'
 
 /** Of a number that is counted. */
 const MOST_DIGITS = 16

@@ -4,10 +4,8 @@ import { failpoint } from '../../lib/process/failpoints.ts'
 import { APPEND_LIMITS } from '../append-limits.ts'
 import { type Files, nodeFiles } from '../files.ts'
 import { type AppendLimits, type EventLog, IndefiniteAppend, LogReplaced, RecordRefused } from '../port.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
-import { SegmentCursor } from '../segments/reader.ts'
-import type { SpoolRecord } from '../segments/record.ts'
-import { readWatermark, setAside, writeWatermark } from '../spool/directory.ts'
+import { SegmentCursor, type SpoolRecord, type SpoolTopic } from '../segments/segments.ts'
+import { readWatermark, setAside, writeWatermark } from '../spool/spool.ts'
 import { halvesOf, Lanes, type Shipment, type ShipTarget } from './shipments.ts'
 
 // How much the sender sends together: as much as the log takes, and less for a while where that turned out to be too much.

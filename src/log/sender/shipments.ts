@@ -1,9 +1,7 @@
 // What the sender makes of the records of a batch: appends, for each partition one after the other.
 
 import type { AppendLimits } from '../port.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
-import { type FrameSubject, MOST_READ } from '../segments/frame-subject.ts'
-import type { SpoolRecord } from '../segments/record.ts'
+import { type FrameSubject, MOST_READ, type SpoolRecord, type SpoolTopic } from '../segments/segments.ts'
 import { partitionOf } from '../topics.ts'
 import { EnvelopeHead, SpooledEnvelope } from './envelope-bytes.ts'
 

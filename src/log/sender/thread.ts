@@ -2,8 +2,8 @@
 // takes 8.6 and 9.1 us of a request where the serving thread takes 88 (docs/decisions/0053-records-packed-for-kafka.md). To read, to wrap and to write
 // 200 records alone takes 3.4 to 5.3 us for each, up to a millisecond without a pause; the bell that the serving thread rings instead 8 ns (`bench -- tricks`, sender).
 import { ownModuleUrl } from '../../lib/own-files.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
-import type { LocalSpool } from '../spool/open.ts'
+import type { SpoolTopic } from '../segments/segments.ts'
+import type { LocalSpool } from '../spool/spool.ts'
 import type { ThreadLog } from '../thread-log.ts'
 import type { ShipProgress } from './ship.ts'
 import type { ShipTarget } from './shipments.ts'

@@ -3,7 +3,7 @@
 import { pause } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import type { EventLog } from '../port.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
+import type { SpoolTopic } from '../segments/segments.ts'
 import { openThreadLog, type ThreadLog } from '../thread-log.ts'
 import { type ShipProgress, shipSpool } from './ship.ts'
 import type { ShipTarget } from './shipments.ts'

@@ -1,6 +1,6 @@
 // How much of a spool nobody has taken yet, and which segments nobody needs any more. Pure bookkeeping on a few thousand marks.
 
-import type { Counters } from '../segments/writer.ts'
+import type { Counters } from '../segments/segments.ts'
 import type { SegmentMark } from './recovery.ts'
 
 /** Where the spool stood at a time: numbers that came next, bytes written before. */

@@ -6,7 +6,7 @@ import { failpoint } from '../../lib/process/failpoints.ts'
 import { isName } from '../envelope.ts'
 import { type Files, nodeFiles, writeWhole } from '../files.ts'
 import type { HeldLock } from '../lock.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
+import type { SpoolTopic } from '../segments/segments.ts'
 
 export interface ClaimedSpool {
   readonly number: number

@@ -2,7 +2,7 @@
 // each, one after the other with a sync for each 220 to 250 (`bench -- tricks`, sync).
 import { failpoint } from '../../lib/process/failpoints.ts'
 import { fileErrorCode } from '../files.ts'
-import type { SegmentWriter } from '../segments/writer.ts'
+import type { SegmentWriter } from '../segments/segments.ts'
 import { type Appended, appendedOnly, SpoolClosed } from './port.ts'
 
 export interface SyncWaiter extends Appended {

@@ -4,9 +4,14 @@
 import { pause as sleep } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import { type Files, removeQuietly, writeWhole } from '../files.ts'
-import { readSegmentHeader } from '../segments/header.ts'
-import { forgetRefusal, noteRefusal, wasRefused } from '../segments/sync-refusal.ts'
-import { listSegments, type SegmentFile } from '../segments/writer.ts'
+import {
+  forgetRefusal,
+  listSegments,
+  noteRefusal,
+  readSegmentHeader,
+  type SegmentFile,
+  wasRefused,
+} from '../segments/segments.ts'
 import { releaseBallast } from './ballast.ts'
 
 /** What a disk does not take within so many tries, it does not take. */

@@ -2,7 +2,7 @@
 
 import { NumberTable } from '../../lib/collections/integer-map.ts'
 import { type TextPieces, wholeText } from '../../lib/text/text-pieces.ts'
-import type { CarriedFrame } from '../segments/writer.ts'
+import type { CarriedFrame } from '../segments/segments.ts'
 import type { Appended, RecordId } from './port.ts'
 
 export interface OpenAdmission {

@@ -1,7 +1,7 @@
 // The spool of one process: what it appends is on disk before a caller gets its answer.
 import { randomBytes } from 'node:crypto'
 import { type Files, nodeFiles } from '../files.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
+import type { SpoolTopic } from '../segments/segments.ts'
 import { type ClaimedSpool, claimFreeSpools, claimSpool } from './directory.ts'
 import { FileSpool } from './file-spool.ts'
 import { syncSegments } from './left-unsynced.ts'

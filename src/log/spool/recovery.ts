@@ -2,21 +2,23 @@
 
 import { type Files, nodeFiles } from '../files.ts'
 import {
+  type Counters,
   claimAt,
   endOfWritten,
   FRAME_HEAD_BYTES,
   type Frame,
+  framesIn,
   headerOf,
+  listSegments,
   MOST_PACKED,
   nextFrame,
   readFrame,
+  readSegmentHeader,
+  type SegmentFile,
   type SegmentHeader,
   type SpoolTopic,
   type StoredFrame,
-} from '../segments/frame.ts'
-import { readSegmentHeader } from '../segments/header.ts'
-import { framesIn } from '../segments/packed-frames.ts'
-import { type Counters, listSegments, type SegmentFile } from '../segments/writer.ts'
+} from '../segments/segments.ts'
 import type { Watermark } from './backlog.ts'
 import { furthestWatermark, readWatermark, setAside } from './directory.ts'
 import type { SpoolKeeping } from './open.ts'

@@ -1,6 +1,6 @@
 // A record on its way into the spool, with who waits for it.
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
-import type { SpoolTopic } from '../segments/frame.ts'
+import type { SpoolTopic } from '../segments/segments.ts'
 import { NO_ATTEMPTS, type NotedRecord } from './open-admissions.ts'
 import type { Appended, RecordId } from './port.ts'
 import type { ShipmentWaiter } from './unshipped.ts'

@@ -16,7 +16,7 @@
 // <ms> is at most 600000. Any other name echoes. A token is a word. Usage is always reported for JSON, for streams when asked. With `n` (at most 128) each choice
 // says the same.
 import { isObject } from '../../wire/json.ts'
-import { openaiShaped } from '../openai/kind.ts'
+import { openaiShaped } from '../openai/openai.ts'
 import { ALL_CAPABILITIES, type ProviderKind, type Script, type UpstreamRequest } from '../port.ts'
 import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
 import { sampleOf } from './schema-sample.ts'

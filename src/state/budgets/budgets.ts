@@ -11,6 +11,13 @@ import { BudgetLeases, type LeasesDeps } from './leases.ts'
 import type { BudgetLedger } from './ledger.ts'
 import { RequestBudgets } from './request-budgets.ts'
 
+export type { Bound, BudgetRefusal, Cost } from './attempt-bounds.ts'
+export type { BudgetFigure, BudgetFigures } from './figures.ts'
+export { BudgetLedger } from './ledger.ts'
+export { LEASE_MS, termsOf } from './open-account.ts'
+export { RequestBudgets } from './request-budgets.ts'
+export { BudgetScribe, type ScribeDeps, statementOf } from './writer.ts'
+
 // Which instances hold something of budgets, by the accounts that this process reads.
 
 /** One instance, over all accounts. */

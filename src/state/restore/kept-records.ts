@@ -2,7 +2,7 @@
 // the newer one after the older; each a row of frames (length, CRC-32C, counted or not, offset, value). This is the format and how it is read.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { crc32c } from '../../lib/compression/crc32c.ts'
+import { crc32c } from '../../lib/compression/compression.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import type { ChainPosition } from '../position-witness.ts'

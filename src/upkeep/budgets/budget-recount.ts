@@ -8,7 +8,7 @@ import { breath } from '../../lib/event-loop/yield-to-event-loop.ts'
 import { readEnvelope } from '../../log/envelope.ts'
 import type { EventLog, LogRecord, ReadOptions } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
-import type { BudgetLedger } from '../../state/budgets/ledger.ts'
+import type { BudgetLedger } from '../../state/budgets/budgets.ts'
 
 const REQUESTS = TOPICS.requests.name
 const BUDGETS = TOPICS.budgets.name

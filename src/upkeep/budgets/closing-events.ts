@@ -6,8 +6,7 @@ import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../../domain/budgets/budget-events.ts'
 import { type Holder, MOST_HOLDERS } from '../../domain/budgets/holder.ts'
 import { overrunIn, overrunSums } from '../../domain/budgets/lease.ts'
-import type { OpenBudgets } from '../../state/budgets/budgets.ts'
-import { termsOf } from '../../state/budgets/open-account.ts'
+import { type OpenBudgets, termsOf } from '../../state/budgets/budgets.ts'
 import type { ByAccount, Sums } from './spool-spending.ts'
 
 /** Accounts that one record names here: well below the most that one may. */

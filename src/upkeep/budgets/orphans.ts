@@ -8,9 +8,7 @@ import {
 } from '../../domain/events/request.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
 import { TypeCompiler } from '../../lib/schema/schema.ts'
-import type { LocalSpool } from '../../log/spool/open.ts'
-import type { OpenAdmission } from '../../log/spool/open-admissions.ts'
-import { type Appended, SpoolClosed } from '../../log/spool/port.ts'
+import { type Appended, type LocalSpool, type OpenAdmission, SpoolClosed } from '../../log/spool/spool.ts'
 
 /** The spool looks after its disk once a second. */
 const AGAIN_MS = 1_000

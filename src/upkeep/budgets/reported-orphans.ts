@@ -2,8 +2,7 @@
 import { join } from 'node:path'
 import { Amount } from '../../domain/budgets/amount.ts'
 import { type Static, TypeCompiler, t } from '../../lib/schema/schema.ts'
-import { replaceDurably } from '../../log/spool/directory.ts'
-import type { LocalSpool } from '../../log/spool/open.ts'
+import { type LocalSpool, replaceDurably } from '../../log/spool/spool.ts'
 
 const NAME = 'orphans-said'
 

@@ -7,9 +7,7 @@ import { type Holder, openHolders, silentSince } from '../../domain/budgets/hold
 import type { RetirementRow } from '../../domain/budgets/retirement.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
-import type { BudgetLedger } from '../../state/budgets/ledger.ts'
-import { LEASE_MS } from '../../state/budgets/open-account.ts'
-import { BudgetScribe, statementOf } from '../../state/budgets/writer.ts'
+import { type BudgetLedger, BudgetScribe, LEASE_MS, statementOf } from '../../state/budgets/budgets.ts'
 import { partsOf } from './retirement-parts.ts'
 import { beyondTold, sumKey, unsettledOf } from './unsettled-spending.ts'
 

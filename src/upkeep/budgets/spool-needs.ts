@@ -1,5 +1,5 @@
 // From which record on the outcomes of the own spool are needed to know what was spent of budgets: segments after it are kept, whoever has passed them.
-import type { LocalSpool } from '../../log/spool/open.ts'
+import type { LocalSpool } from '../../log/spool/spool.ts'
 import { neededFrom, noteNeeded } from './spool-spending.ts'
 
 /** How often it is written down. */

@@ -3,12 +3,8 @@ import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../../domain/budg
 import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
 import { overrunIn } from '../../domain/budgets/lease.ts'
 import { LogReplaced } from '../../log/port.ts'
-import { readSegmentHeader } from '../../log/segments/header.ts'
-import { SegmentCursor } from '../../log/segments/reader.ts'
-import { listSegments } from '../../log/segments/writer.ts'
-import { readWatermark, writeWatermark } from '../../log/spool/directory.ts'
-import type { LocalSpool } from '../../log/spool/open.ts'
-import type { SpoolRecord } from '../../log/segments/record.ts'
+import { listSegments, readSegmentHeader, SegmentCursor, type SpoolRecord } from '../../log/segments/segments.ts'
+import { type LocalSpool, readWatermark, writeWatermark } from '../../log/spool/spool.ts'
 import { NOTHING_SAID, type OrphansSaid, orphansSaid } from './reported-orphans.ts'
 
 /** Under this name a spool keeps from which record on its outcomes are needed. */

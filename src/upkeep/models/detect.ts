@@ -2,7 +2,7 @@
 import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../../inference/gateway-calls.ts'
 import { NEVER_SENT } from '../../inference/request/failure.ts'
 import { inLanes } from '../../lib/event-loop/map-concurrently.ts'
-import { DialFailure } from '../../lib/http-client/dial.ts'
+import { DialFailure } from '../../lib/http-client/http-client.ts'
 import { sumNanoUsd } from '../../lib/money.ts'
 import { ALL_CAPABILITIES, type Capability } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'

@@ -1,6 +1,6 @@
 // Asks a provider which models it serves: one bounded call through the dialer, or none when its kind cannot list.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
-import { type Dial, DialFailure } from '../../lib/http-client/dial.ts'
+import { type Dial, DialFailure } from '../../lib/http-client/http-client.ts'
 import type { ListedModel, ProviderKind, Target, UpstreamRequest } from '../../providers/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { capabilitiesOf, capabilityCatalogue } from './capability-snapshot.ts'

@@ -1,7 +1,7 @@
 // Active health: asks providers for their models now and then, and when an operator wants to know.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
-import type { Dial } from '../../lib/http-client/dial.ts'
+import type { Dial } from '../../lib/http-client/http-client.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { HealthBook } from '../../state/health/book.ts'
 import type { Probe } from '../../state/health/candidate.ts'

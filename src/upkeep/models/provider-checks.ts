@@ -2,7 +2,7 @@
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { type CheckResult, cutDetail } from '../../domain/registry/provider-test.ts'
 import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../../inference/gateway-calls.ts'
-import { type Dial, DialFailure } from '../../lib/http-client/dial.ts'
+import { type Dial, DialFailure } from '../../lib/http-client/http-client.ts'
 import type { ProviderKind } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

@@ -1,7 +1,7 @@
 // Writes frames to the operations topic: in their order and without a gap, since an outcome names the frame by which it was planned, and each frame says only what
 // changed since the one before.
 import type { HealthEvent } from '../../domain/events/health.ts'
-import { SpoolClosed } from '../../log/spool/port.ts'
+import { SpoolClosed } from '../../log/spool/spool.ts'
 
 export type FrameEvent = Extract<HealthEvent, { type: 'frame.taken' }>
 

@@ -1,7 +1,7 @@
 // Runs the book of health beside the requests: time passes in it though nobody asks, and what it says is written to the operations topic.
 import type { HealthEvent } from '../../domain/events/health.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
-import type { Spool } from '../../log/spool/port.ts'
+import type { Spool } from '../../log/spool/spool.ts'
 import { type HealthBook, openHealth } from '../../state/health/book.ts'
 import type { Catalogue } from '../../state/port.ts'
 import { frameWriter } from './frame-writer.ts'

@@ -2,7 +2,7 @@
 // away costs traces, which are counted, and nothing else.
 import { type FinishedTrace, spansOf } from '../../inference/request/trace.ts'
 import { Cancellation } from '../../lib/event-loop/cancellation.ts'
-import type { Dial } from '../../lib/http-client/dial.ts'
+import type { Dial } from '../../lib/http-client/http-client.ts'
 import { type Attributes, otlpTraces } from '../../lib/otlp.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 

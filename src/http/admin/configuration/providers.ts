@@ -9,7 +9,7 @@ import {
   type ProviderRow,
 } from '../../../domain/registry/provider.ts'
 import { shownKind, testsOf } from '../../../domain/registry/provider-test.ts'
-import { urlRefusal } from '../../../lib/http-client/egress.ts'
+import { urlRefusal } from '../../../lib/http-client/http-client.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
 import { type KindTable, providerFlaw } from '../../../upkeep/models/kind-table.ts'
 import { GatewayError } from '../../../wire/errors.ts'

@@ -1,0 +1,5 @@
+// The face of the package: what other parts may use (README.md).
+export { readWatermark, replaceDurably, setAside, spoolDirectory, spoolNumbers, writeWatermark } from './directory.ts'
+export { adoptFreeSpools, type LocalSpool, openSpool, type SpoolKeeping, type SpoolOptions } from './open.ts'
+export type { OpenAdmission } from './open-admissions.ts'
+export { type Appended, type Spool, SpoolClosed } from './port.ts'
