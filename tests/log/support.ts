@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Damage, SegmentCursor } from '../../src/log/segments/reader.ts'
-import { type LocalSpool, openSpool, type SpoolOptions } from '../../src/log/spool/open.ts'
 import type { SpoolRecord } from '../../src/log/segments/record.ts'
+import { type LocalSpool, openSpool, type SpoolOptions } from '../../src/log/spool/open.ts'
 
 /** A folder that `remove` deletes. */
 export const temporaryFolder = (): { readonly path: string; remove(): void } => {

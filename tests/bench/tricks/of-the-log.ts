@@ -13,10 +13,10 @@ import { FRAME_HEAD_BYTES, packedOffset } from '../../../src/log/segments/frame.
 import { subjectOf } from '../../../src/log/segments/frame-subject.ts'
 import { BatchPacker } from '../../../src/log/segments/pack.ts'
 import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import type { SpoolRecord } from '../../../src/log/segments/record.ts'
 import { SegmentWriter } from '../../../src/log/segments/writer.ts'
 import { Lanes, type Shipment } from '../../../src/log/sender/shipments.ts'
 import { openSpool } from '../../../src/log/spool/open.ts'
-import type { SpoolRecord } from '../../../src/log/segments/record.ts'
 import type { Trick } from './trick.ts'
 
 const TENANTS = Array.from({ length: 20 }, (_, index) => `ten_${index}/ins_1`)

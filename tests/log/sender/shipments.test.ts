@@ -10,8 +10,8 @@ import {
   type SpoolTopic,
   writeFrame,
 } from '../../../src/log/segments/frame.ts'
-import { halvesOf, Lanes, type Shipment } from '../../../src/log/sender/shipments.ts'
 import { FrameOfSpool } from '../../../src/log/segments/record.ts'
+import { halvesOf, Lanes, type Shipment } from '../../../src/log/sender/shipments.ts'
 import { partitionOf } from '../../../src/log/topics.ts'
 
 const targets = { requests: { topic: 'r', partitions: 3 }, operations: { topic: 'o', partitions: 2 } } as const
