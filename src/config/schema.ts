@@ -13,7 +13,7 @@ import {
   texts,
   whole,
 } from '../lib/settings/kinds.ts'
-import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings } from '../lib/settings/settings.ts'
+import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings, type Settings } from '../lib/settings/settings.ts'
 import { shownUrl } from '../lib/text/shown-url.ts'
 import { durationMs } from '../lib/time/duration.ts'
 import { Auth } from './auth.ts'
@@ -206,11 +206,11 @@ const keyVariables = (keys: unknown): readonly string[] =>
 export const loadConfig = (source: {
   file: { name: string; text: string } | null
   env: Readonly<Record<string, string | undefined>>
-}): LoadedConfig => {
-  const { values, origins, warnings } = readSettings(ConfigSchema, { ...source, prefix: PREFIX, knownVariables })
+}): LoadedConfig & Pick<Settings, 'placeOf'> => {
+  const { values, ...rest } = readSettings(ConfigSchema, { ...source, prefix: PREFIX, knownVariables })
   const config = values as Config
   checkTogether(config)
-  return { config, origins, warnings }
+  return { config, ...rest }
 }
 
 /** What no single key can say. */

@@ -74,7 +74,7 @@ describe('where a value comes from', () => {
 describe('what stops the start', () => {
   test('an unknown key names itself, its line and the likely one', () => {
     expect(refused('server:\n  host: x\n  prot: 1\n')).toBe(
-      'gateway.yaml, line 3: server.prot is not a setting; did you mean server.port?',
+      'gateway.yaml, line 3, column 3: server.prot is not a setting; did you mean server.port?',
     )
     expect(refused('sever:\n  port: 1\n')).toContain('did you mean server?')
     expect(refused('port: 8080\n')).toContain('did you mean server.port?')
@@ -83,7 +83,7 @@ describe('what stops the start', () => {
 
   test('a wrong type names the key or the variable and what it must be', () => {
     expect(refused('server:\n  port: often\n')).toBe(
-      'gateway.yaml, line 2: server.port must be a whole number from 0 to 65535; "often" is not',
+      'gateway.yaml, line 2, column 3: server.port must be a whole number from 0 to 65535; "often" is not',
     )
     expect(refused('', { GATEWAY_SERVER_PORT: '70000' })).toBe(
       'GATEWAY_SERVER_PORT must be a whole number from 0 to 65535; 70000 is not',
@@ -96,20 +96,37 @@ describe('what stops the start', () => {
   test('there is no day unit', () => expect(refused('auth:\n  cache_ttl: 7d\n')).toContain('a duration from 0s'))
 
   test('text that is not YAML names the line', () =>
-    expect(refused('server:\n  port: 1\nlog: [a,\n')).toStartWith('gateway.yaml, line 3: this is not YAML'))
+    expect(refused('server:\n  port: 1\nlog: [a,\n')).toStartWith('gateway.yaml, line 3, column 8: this is not YAML'))
+
+  test.each([
+    ['a bad value in braces', 'server: {host: x, port: often}\n', 19, 'server.port must be a whole number'],
+    ['an unknown key in JSON', '{"server": {"prot": 1}}', 13, 'server.prot is not a setting'],
+    ['a section that is a value', 'log: {kafka: 1}\n', 7, 'log.kafka is a section'],
+    ['a merge key', 'server: {<<: {port: 1}}\n', 10, 'merge keys (<<) are not supported; write the keys out'],
+    ['a tag', 'environment: !env NAME\n', 14, 'tags (!name) are not supported; remove the tag'],
+  ])('%s names line and column', (_, text, column, message) =>
+    expect(refused(text)).toStartWith(`gateway.yaml, line 1, column ${column}: ${message}`),
+  )
+
+  test('text that is not YAML is not quoted: it may be a secret', () => {
+    for (const text of ['pa55word', '"pa55word', '@pa55word', '"x" pa55word', '|pa55word', '*pa55word', '"\\pa55word"'])
+      expect(refused(`security:\n  master_key: ${text}\nlog\n`)).not.toContain('55word')
+  })
 
   test('a section or a key that stands twice, of which one would be dropped', () => {
     expect(refused('server:\n  port: 9000\nlog:\n  retention_hours: 24\nserver:\n  host: 0.0.0.0\n')).toBe(
-      'gateway.yaml, line 5: server stands twice, first in line 1; make one of both',
+      'gateway.yaml, line 5, column 1: server stands twice, first in line 1; make one of both',
     )
     expect(refused('bootstrap:\n  providers:\n    - name: a\n    - name: b\n      kind: x\n      name: c\n')).toBe(
-      'gateway.yaml, line 6: bootstrap.providers[1].name stands twice, first in line 4; make one of both',
+      'gateway.yaml, line 6, column 7: bootstrap.providers[1].name stands twice, first in line 4; make one of both',
     )
   })
 
   test.each(['constructor', 'toString', '__proto__'])('%s, which every object has, is no setting', (key) => {
-    expect(refused(`${key}:\n  a: 1\n`)).toStartWith(`gateway.yaml, line 1: ${key} is not a setting`)
-    expect(refused(`server:\n  ${key}: 1\n`)).toStartWith(`gateway.yaml, line 2: server.${key} is not a setting`)
+    expect(refused(`${key}:\n  a: 1\n`)).toStartWith(`gateway.yaml, line 1, column 1: ${key} is not a setting`)
+    expect(refused(`server:\n  ${key}: 1\n`)).toStartWith(
+      `gateway.yaml, line 2, column 3: server.${key} is not a setting`,
+    )
   })
 
   test('Kafka without a master key', () =>
@@ -175,7 +192,7 @@ describe('what stops the start', () => {
     ...['X-Request-ID', 'X-Gateway-Endpoint', 'X-Forwarded-For', 'traceparent', 'tracestate', 'baggage', 'a header'],
   ])('%s as the header of the key', (name) => {
     expect(refused(`auth:\n  header_name: ${name}\n`)).toBe(
-      `gateway.yaml, line 2: auth.header_name must be a header name that HTTP, proxies and the gateway do not use for anything else, such as Authorization or X-Api-Key; "${name}" is not`,
+      `gateway.yaml, line 2, column 3: auth.header_name must be a header name that HTTP, proxies and the gateway do not use for anything else, such as Authorization or X-Api-Key; "${name}" is not`,
     )
   })
 

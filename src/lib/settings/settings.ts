@@ -3,7 +3,7 @@
 
 import { Kind, type TSchema, Value } from '../schema/schema.ts'
 import { nearest } from '../text/nearest.ts'
-import { repeatedYamlKey } from './yaml-repeats.ts'
+import { type Place, readYaml, YamlRefused, type YamlText } from './yaml.ts'
 
 /** A setting that cannot be used. The message is one line: the key, what is wrong, the mend. */
 export class ConfigError extends Error {
@@ -37,6 +37,13 @@ export interface Settings {
   /** Path -> where the value comes from: `default`, the name of the file, or of the variable. */
   readonly origins: ReadonlyMap<string, string>
   readonly warnings: readonly string[]
+  /** What the file says of a path stands here: `gateway.yaml, line 3, column 5`; null for a path that does not come from the file. Holds the whole file. */
+  readonly placeOf: (path: string) => string | null
+}
+
+/** The file as it was read. */
+interface Read extends YamlText {
+  readonly name: string
 }
 
 type Tree = Record<string, unknown>
@@ -73,12 +80,13 @@ export const readSettings = (schema: TSchema, { file, env, prefix, knownVariable
   const leaves = leavesOf(schema, prefix)
   const values: Tree = {}
   const origins = new Map<string, string>()
-  const tree = file === null ? {} : parseFile(file.name, file.text)
-  if (file !== null) refuseUnknown(schema, tree, '', leaves, file)
+  const read = file === null ? null : parseFile(file.name, file.text)
+  const tree = read === null ? {} : treeOf(read)
+  if (read !== null) refuseUnknown(schema, tree, '', leaves, read)
   for (const { path, schema: leaf } of leaves) {
     const given = getPath(tree, path)
     if (given !== undefined && given !== null) {
-      check(leaf, given, () => at(file!, path))
+      check(leaf, given, () => at(read!, path))
       origins.set(path, file!.name)
     } else origins.set(path, 'default')
     setPath(values, path, given ?? structuredClone(leaf.default))
@@ -88,7 +96,8 @@ export const readSettings = (schema: TSchema, { file, env, prefix, knownVariable
     setPath(values, path, value)
     origins.set(path, variable)
   })
-  return { values, origins, warnings }
+  const placeOf = (path: string) => (read === null || read.placeOf(path) === null ? null : placed(read, path))
+  return { values, origins, warnings, placeOf }
 }
 
 const readEnvironment = (
@@ -117,46 +126,22 @@ const readEnvironment = (
 const isContainerLink = (variable: string, text: string): boolean =>
   /^(tcp|udp|sctp):\/\//.test(text) || /_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)$/.test(variable)
 
-const parseFile = (name: string, text: string): Tree => {
-  let parsed: unknown
+const parseFile = (name: string, text: string): Read => {
   try {
-    parsed = Bun.YAML.parse(text)
+    return { name, ...readYaml(text) }
   } catch (error) {
-    const why = error instanceof Error ? error.message.replace('YAML Parse error: ', '') : 'unreadable'
-    throw new ConfigError(`${name}, line ${brokenLine(text)}: this is not YAML (${why}); mend the line`)
+    if (!(error instanceof YamlRefused)) throw error
+    throw new ConfigError(`${name}, ${shownPlace(error.place)}: ${error.message}`)
   }
-  const repeated = repeatedYamlKey(text)
-  if (repeated !== null) {
-    const { path, line, firstLine } = repeated
-    throw new ConfigError(`${name}, line ${line}: ${path} stands twice, first in line ${firstLine}; make one of both`)
-  }
-  if (parsed === null || parsed === undefined) return {}
-  if (!isTree(parsed))
-    throw new ConfigError(`${name}: the file must hold sections such as "server:", not a list or a single value`)
-  return parsed
 }
 
-/** The parser names no line: the first one after the longest beginning that can be read. */
-const brokenLine = (text: string): number => {
-  const lines = text.split('\n').slice(0, 2_000)
-  for (let count = lines.length - 1; count > 0; count--) {
-    try {
-      Bun.YAML.parse(lines.slice(0, count).join('\n'))
-      return count + 1
-    } catch {
-      // still broken: try a shorter beginning
-    }
-  }
-  return 1
+const treeOf = ({ name, value }: Read): Tree => {
+  if (value === null || value === undefined) return {}
+  if (isTree(value)) return value
+  throw new ConfigError(`${name}: the file must hold sections such as "server:", not a list or a single value`)
 }
 
-const refuseUnknown = (
-  schema: TSchema,
-  tree: Tree,
-  path: string,
-  leaves: readonly Leaf[],
-  file: { name: string; text: string },
-): void => {
+const refuseUnknown = (schema: TSchema, tree: Tree, path: string, leaves: readonly Leaf[], file: Read): void => {
   const known = schema.properties as Record<string, TSchema>
   for (const [key, value] of Object.entries(tree)) {
     const here = path === '' ? key : `${path}.${key}`
@@ -177,23 +162,16 @@ const suggestion = (key: string, siblings: readonly string[], path: string, leav
   return elsewhere === undefined ? `; known here: ${siblings.join(', ')}` : `; did you mean ${elsewhere.path}?`
 }
 
-/** `gateway.yaml, line 3: server.port`, as far as the line can be found. */
-const at = ({ name, text }: { name: string; text: string }, path: string): string => {
-  const line = lineOf(text, path)
-  return `${name}${line === null ? '' : `, line ${line}`}: ${path}`
+const shownPlace = ({ line, column }: Place): string => `line ${line}, column ${column}`
+
+/** `gateway.yaml, line 3, column 5`: of the path, or of the longest beginning of it that stands in the file. */
+const placed = (file: Read, path: string): string => {
+  const place = file.placeOf(path)
+  return place === null ? file.name : `${file.name}, ${shownPlace(place)}`
 }
 
-/** The line of a key in block style; null for keys inside `{}`. */
-const lineOf = (text: string, path: string): number | null => {
-  const lines = text.split('\n')
-  let line = -1
-  for (const key of path.split('.')) {
-    const pattern = new RegExp(`^\\s*["']?${key.replace(/[^\w]/g, '\\$&')}["']?\\s*:`)
-    line = lines.findIndex((each, i) => i > line && pattern.test(each))
-    if (line === -1) return null
-  }
-  return line + 1
-}
+/** `gateway.yaml, line 3, column 5: server.port` */
+const at = (file: Read, path: string): string => `${placed(file, path)}: ${path}`
 
 const check = (schema: TSchema, value: unknown, where: () => string): void => {
   if (Value.Check(schema, value)) return

@@ -171,18 +171,18 @@ test('a wrong value stops every command that reads the settings', () => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-sound-'))
   const GATEWAY_CONFIG = join(folder, 'gateway.yaml')
   const load = (bootstrap: object) => {
-    writeFileSync(GATEWAY_CONFIG, Bun.YAML.stringify({ bootstrap }))
+    writeFileSync(GATEWAY_CONFIG, Bun.YAML.stringify({ bootstrap }, null, 2))
     return loadSettings({ GATEWAY_CONFIG })
   }
   try {
     const budget = { tenant: 'default', limit_tokens: 1, window: 'day', enforcement: 'hard' }
     expect(() => load({ budgets: [{ ...budget, timezone: 'Europe/Berln' }] })).toThrow(
-      'gateway.yaml: bootstrap.budgets[0].timezone: "Europe/Berln" is not the IANA name of a time zone, such as Europe/Berlin',
+      'gateway.yaml, line 7, column 7: bootstrap.budgets[0].timezone: "Europe/Berln" is not the IANA name of a time zone, such as Europe/Berlin',
     )
     expect(() => load({ budgets: [{ ...budget, timezone: 'Europe/Berlin' }] })).not.toThrow()
     // Without a word in front it looks like a scheme.
     expect(() => load({ providers: [{ ...OPENAI, base_url: 'localhost:11434' }] })).toThrow(
-      'gateway.yaml: bootstrap.providers[0].base_url: base_url must be an http or https URL',
+      'gateway.yaml, line 5, column 7: bootstrap.providers[0].base_url: base_url must be an http or https URL',
     )
   } finally {
     rmSync(folder, { recursive: true })
