@@ -9,7 +9,9 @@ import {
   requireInstallation,
 } from '../composition/settings.ts'
 // The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
-import { printed, settingsTable } from '../config/schema.ts'
+import { join } from 'node:path'
+import { settingsPage, settingsTable } from '../config/page.ts'
+import { printed } from '../config/schema.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
 import { nearest } from '../lib/text/nearest.ts'
@@ -31,6 +33,9 @@ import { topicDocsCommand } from './topic-docs.ts'
 import { topicsCommand } from './topics.ts'
 import { verifyCommand } from './verify/verify.ts'
 import { workerCommand } from './worker.ts'
+
+/** Below the root of the source tree. */
+const SETTINGS_PAGE = 'docs/settings.md'
 
 const print = (line: string): void => console.log(line)
 const complain = (line: string): void => console.error(`gatelog: ${line.replaceAll('\n', ' ')}`)
@@ -160,13 +165,16 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       withLog('keys', (opened) => keysCommand({ ...opened, action: words[0] ?? 'status', print, complain })),
   },
   config: {
-    usage: 'config --print | --table',
+    usage: 'config --print | --table | --docs',
     about:
-      'Show the effective settings and where each comes from (secrets redacted), or all settings as a Markdown table.',
-    flags: ['--print', '--table'],
+      'Show the effective settings and where each comes from (secrets redacted), or all settings as a Markdown table. With --docs, write docs/settings.md of this source tree.',
+    flags: ['--print', '--table', '--docs'],
     words: 0,
     async run({ flags }) {
-      if (flags.has('--table')) print(settingsTable())
+      if (flags.has('--docs')) {
+        await Bun.write(join(import.meta.dir, '../..', SETTINGS_PAGE), settingsPage())
+        print(`${SETTINGS_PAGE} is written`)
+      } else if (flags.has('--table')) print(settingsTable())
       else {
         const loaded = loadSettings(process.env)
         print(printed(loaded))
@@ -221,7 +229,7 @@ const help = (): string => {
     '',
     ...lines,
     '',
-    'Settings: gateway.yaml (or GATEWAY_CONFIG=path) and GATEWAY_<SECTION>_<KEY>; the README lists them.',
+    'Settings: gateway.yaml (or GATEWAY_CONFIG=path) and GATEWAY_<SECTION>_<KEY>; docs/settings.md lists them.',
   ].join('\n')
 }
 

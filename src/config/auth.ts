@@ -19,6 +19,7 @@ export const Auth = section({
   }),
   min_key_length: whole(1, MINTED_KEY_LENGTH, {
     default: 20,
+    unit: 'characters',
     description: 'Shorter keys are refused before lookup.',
     expects: `a whole number from 1 to ${MINTED_KEY_LENGTH} (the keys that the gateway makes have ${MINTED_KEY_LENGTH} characters: beyond it none of them works)`,
   }),

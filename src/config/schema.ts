@@ -13,7 +13,7 @@ import {
   texts,
   whole,
 } from '../lib/settings/kinds.ts'
-import { ConfigError, expectation, getPath, type Leaf, leavesOf, readSettings, type Settings } from '../lib/settings/settings.ts'
+import { ConfigError, getPath, type Leaf, leavesOf, readSettings, type Settings } from '../lib/settings/settings.ts'
 import { shownUrl } from '../lib/text/shown-url.ts'
 import { durationMs } from '../lib/time/duration.ts'
 import { Auth } from './auth.ts'
@@ -48,6 +48,7 @@ const Kafka = section({
   }),
   partitions: whole(1, 1_024, {
     default: 6,
+    unit: 'partitions',
     description: 'Partitions of the topics that have many; fixed when they are created.',
   }),
   chain: optional({ description: 'Id of the chain that the control topic must hold; another one stops the start.' }),
@@ -61,10 +62,12 @@ const Log = section({
   }),
   retention_hours: whole(1, 87_600, {
     default: 168,
+    unit: 'hours',
     description: 'How long requests, operations and budgets are kept in the log.',
   }),
   max_backlog_mb: whole(16, 1_048_576, {
     default: 8_192,
+    unit: 'MiB',
     description: 'Outcomes waiting on disk, in MiB; beyond it no request is admitted.',
   }),
   kafka: Kafka,
@@ -86,6 +89,7 @@ const Telemetry = section({
   }),
   trace_sample_percent: whole(0, 100, {
     default: 100,
+    unit: '%',
     description: 'Of the traces that begin here, how many are exported; a `traceparent` says it for its own.',
   }),
   trace_upstream: flag({ default: true, description: 'Send `traceparent` to providers while traces are on.' }),
@@ -163,6 +167,7 @@ export const ConfigSchema = section({
     enabled: flag({ default: true, description: '`gateway start` runs a projection worker as a child.' }),
     request_days: whole(1, 36_500, {
       default: 90,
+      unit: 'days',
       description:
         'Days that single requests stay in Postgres, never fewer than the log holds them. Usage by hour and day stays for ever.',
     }),
@@ -254,7 +259,8 @@ export const isLoopback = (host: string): boolean =>
 
 export const allowsPrivate = (config: Config): boolean => config.egress.allow_private ?? isLoopback(config.server.host)
 
-const LEAVES = leavesOf(ConfigSchema, PREFIX)
+/** Every key, in the order of the schema. */
+export const LEAVES = leavesOf(ConfigSchema, PREFIX)
 
 const shown = ({ path, secret, holdsUrl }: Leaf, value: unknown): unknown => {
   if (path === 'bootstrap') return Object.keys(value as object)
@@ -273,17 +279,4 @@ export const printed = ({ config, origins }: LoadedConfig): string => {
   const lines = LEAVES.map(({ path }) => `${path} = ${JSON.stringify(values[path])}`)
   const width = Math.min(60, Math.max(...lines.map((line) => line.length)))
   return LEAVES.map(({ path }, i) => `${lines[i]!.padEnd(width)}  # ${origins.get(path)}`).join('\n')
-}
-
-/** The settings as the Markdown table of the README. */
-export const settingsTable = (): string => {
-  const cell = (value: string) => value.replaceAll('|', '\\|')
-  const rows = LEAVES.map(({ path, variable, schema, description }) => {
-    const fallback = schema.default === null ? '' : `\`${JSON.stringify(schema.default).replaceAll('"', '')}\``
-    const takes = ['a text', 'true or false'].includes(expectation(schema))
-      ? ''
-      : ` Takes ${cell(expectation(schema))}.`
-    return `| \`${path}\` | ${fallback} | ${path === 'bootstrap' ? '' : `\`${variable}\``} | ${cell(description)}${takes} |`
-  })
-  return ['| Key | Default | Variable | What it does |', '|---|---|---|---|', ...rows].join('\n')
 }

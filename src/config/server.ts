@@ -12,7 +12,11 @@ export const Server = section({
     expects: 'an address or a name, without scheme, brackets and port, such as 127.0.0.1 or ::1',
   }),
   port: whole(0, 65_535, { default: 8080, description: 'Port to listen on. `0` takes a free one.' }),
-  processes: whole(1, 64, { default: 1, description: 'Gateway processes that share the port (Linux).' }),
+  processes: whole(1, 64, {
+    default: 1,
+    unit: 'processes',
+    description: 'Gateway processes that share the port (Linux).',
+  }),
   trusted_proxies: texts({
     default: [],
     description:
@@ -40,6 +44,7 @@ export const Server = section({
   }),
   max_memory_mb: whole(0, 1_048_576, {
     default: 0,
+    unit: 'MiB',
     description:
       'Resident memory of a process in MiB above which new chat completions are refused with 429. `0`: four fifths of what the machine or container has, shared by `server.processes`.',
   }),

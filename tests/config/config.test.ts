@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { allowsPrivate, loadConfig, masterKeysOf, printed, redacted, settingsTable } from '../../src/config/schema.ts'
+import { settingsPage, settingsTable } from '../../src/config/page.ts'
+import { allowsPrivate, LEAVES, loadConfig, masterKeysOf, printed, redacted } from '../../src/config/schema.ts'
 import { newApiKey } from '../../src/lib/crypto/ids.ts'
 import { MOST_DURATION } from '../../src/lib/settings/kinds.ts'
 import { ConfigError } from '../../src/lib/settings/settings.ts'
@@ -283,15 +284,20 @@ describe('what is shown', () => {
     expect(lines.find((line) => line.startsWith('security.master_key'))).toEndWith('# GATEWAY_SECURITY_MASTER_KEY')
     expect(lines.every((line) => /# (default|gateway\.yaml|GATEWAY_\w+)$/.test(line))).toBe(true)
   })
+})
 
-  test('the table of the README is that of the schema', () => {
-    expect(readFileSync(join(import.meta.dir, '../../README.md'), 'utf8')).toContain(settingsTable())
-  })
+describe('docs/settings.md', () => {
+  test('is what `gateway config --docs` writes', () =>
+    expect(readFileSync(join(import.meta.dir, '../../docs/settings.md'), 'utf8')).toBe(settingsPage()))
 
-  test('every key of the table has a description', () => {
+  test('describes every key, says what it takes, and names the unit of every number but the port', () => {
     const rows = settingsTable().split('\n').slice(2)
-    expect(rows.length).toBeGreaterThan(20)
-    expect(rows.filter((row) => !/\| [^|]{8,} \|$/.test(row.replaceAll('\\|', '')))).toEqual([])
+    expect(rows.length).toBe(LEAVES.length)
+    const cells = rows.map((row) => row.slice(2, -2).split(/(?<!\\) \| /))
+    for (const [key, , fallback, unit, description, takes] of cells) {
+      expect({ key, isDescribed: description!.length >= 8 && takes !== '' }).toEqual({ key, isDescribed: true })
+      if (/^`\d+`$/.test(fallback!) && key !== '`server.port`') expect({ key, unit }).not.toEqual({ key, unit: '' })
+    }
   })
 })
 

@@ -15,6 +15,8 @@ interface About {
   readonly description: string
   /** What a value must be, in words, where the type does not say it. */
   readonly expects?: string
+  /** What a number counts: `MiB`, `hours`. */
+  readonly unit?: string
 }
 
 export const section = <Properties extends Record<string, TSchema>>(properties: Properties) =>

@@ -37,7 +37,7 @@ export interface Settings {
   /** Path -> where the value comes from: `default`, the name of the file, or of the variable. */
   readonly origins: ReadonlyMap<string, string>
   readonly warnings: readonly string[]
-  /** What the file says of a path stands here: `gateway.yaml, line 3, column 5`; null for a path that does not come from the file. Holds the whole file. */
+  /** Where a path stands in the file: `gateway.yaml, line 3, column 5`; null when it is not there. Holds the whole file. */
   readonly placeOf: (path: string) => string | null
 }
 

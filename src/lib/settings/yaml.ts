@@ -1,4 +1,5 @@
-// A YAML file with the position of every key. What two readers of YAML could read differently, or what makes a small file large, is refused.
+// A YAML file with the position of every key. What readers of YAML read differently, or what makes a small file large,
+// is refused.
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from 'yaml'
 
 /** Line and column, from 1. */
@@ -21,7 +22,10 @@ export class YamlRefused extends Error {
 export interface YamlText {
   /** Mappings as objects; null for an empty text. What an alias stands for is shared. */
   readonly value: unknown
-  /** Of a dotted path (`bootstrap.keys[1].name`), or of the longest beginning of it that the text holds; null when it holds none. */
+  /**
+   * Of a dotted path (`bootstrap.keys[1].name`), or of the longest beginning of it that the text holds; null when it holds
+   * none.
+   */
   placeOf(path: string): Place | null
 }
 
@@ -72,8 +76,8 @@ const faultOf = (code: string): string =>
   `this is not YAML (${SYNTAX[code] ?? 'the text does not fit here: check quotes, colons and indentation'}); correct it`
 
 /**
- * Reads a YAML text. Throws YamlRefused at what is not YAML, and at repeated keys, merge keys, tags, directives, more documents than one, keys that are no
- * single values, aliases that stand for too much, and too deep nesting.
+ * Reads a YAML text. Throws YamlRefused at what is not YAML, and at repeated keys, merge keys, tags, directives, several
+ * documents, keys that are no single values, aliases that stand for too much, and too deep nesting.
  */
 export const readYaml = (text: string): YamlText => {
   const lineCounter = new LineCounter()
@@ -166,7 +170,10 @@ const startOf = (node: Node): number => node.range?.[0] ?? 0
 /** As a key of an object. */
 const nameOf = (key: unknown): string => (key === null ? '' : String(key))
 
-/** Where a path with dots stands below a node: its last key or item that is there; null when nothing of it is. Names may hold dots themselves. */
+/**
+ * Where a path with dots stands below a node: its last key or item that is there; null when nothing of it is. Names may
+ * hold dots themselves.
+ */
 const offsetOf = (node: Node, path: string): number | null => {
   const parts = isMap(node)
     ? node.items.map(({ key, value }) => ({ name: nameOf((key as { value?: unknown }).value), at: key, value }))
