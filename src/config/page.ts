@@ -23,7 +23,7 @@ file), and may be given by its variable. The variable overrides the file, the fi
 
 Three variables are no settings: \`GATEWAY_CONFIG\` (above), and \`GATEWAY_BOOTSTRAP_ADMIN_KEY\` and
 \`GATEWAY_BOOTSTRAP_INFERENCE_KEY\`, which give the first two keys their text. Providers take their usual variables
-(\`OPENAI_API_KEY\` and so on, see the [README](../README.md#providers)).
+(\`OPENAI_API_KEY\` and so on, see [providers](providers.md)).
 
 Some settings go together, and a start that lacks one of them stops:
 

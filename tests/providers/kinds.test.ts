@@ -112,8 +112,8 @@ test('a kind says which options it has: it reads no other', () => {
   }
 })
 
-test('the README names every kind with its usual variables', () => {
-  const rows = readFileSync(`${import.meta.dir}/../../README.md`, 'utf8').split('\n')
+test('docs/providers.md names every kind with its usual variables', () => {
+  const rows = readFileSync(`${import.meta.dir}/../../docs/providers.md`, 'utf8').split('\n')
   for (const { kind, usualEnv, usualBaseUrlEnv } of KINDS.values()) {
     const row = rows.find((line) => line.startsWith('|') && line.split('|')[1]!.includes(`\`${kind}\``)) ?? ''
     const variables = [usualEnv, usualBaseUrlEnv].filter((name) => name != null)
