@@ -114,9 +114,13 @@ describe('the bundle', () => {
     for (const { path, text } of texts)
       for (const [call] of text.matchAll(/\bown(?:File|Module|ModuleUrl)\(.*/g))
         expect(call, path).toMatch(/^own\w+\('[a-z/.-]+'\)/)
-    // The one writes documents into a source tree, the other looks for a package from where it lies.
+    // Two write documents into a source tree, one looks for a package from where it lies.
     const own = texts.filter(({ text }) => /import\.meta\b/.test(text)).map(({ path }) => path)
-    expect(own.sort()).toEqual(['src/commands/topic-docs.ts', 'src/upkeep/postgres/install.ts'])
+    expect(own.sort()).toEqual([
+      'src/commands/settings-docs.ts',
+      'src/commands/topic-docs.ts',
+      'src/upkeep/postgres/install.ts',
+    ])
   })
 
   test('of Gatelog says what the sources say, and the image is made with it', () => {

@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startKafka } from '../infra/kafka/kafka.ts'
+import { withoutGatewayVariables } from './environment.ts'
 import { Failures } from './failures.ts'
 import { startPostgres } from './services/postgres.ts'
 import { startRedis } from './services/redis.ts'
@@ -42,7 +43,7 @@ const run = async (args: readonly string[], env: Readonly<Record<string, string>
     stdin: 'ignore',
     stdout: 'inherit',
     stderr: 'inherit',
-    env: { ...process.env, ...env },
+    env: { ...withoutGatewayVariables(), ...env },
   })
   running.add(child)
   const code = await child.exited
@@ -61,7 +62,7 @@ const runTests = async (
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
-    env: { ...process.env, ...env },
+    env: { ...withoutGatewayVariables(), ...env },
   } as const
   const child = Bun.spawn([process.execPath, ...args], options)
   if (beside) setPriority(child.pid, GIVES_WAY)

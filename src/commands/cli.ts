@@ -1,4 +1,5 @@
 #!/usr/bin/env bun
+// The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
 import { macKeyBeside } from '../composition/installation.ts'
 import {
   isKafka,
@@ -8,9 +9,7 @@ import {
   prepareDataDir,
   requireInstallation,
 } from '../composition/settings.ts'
-// The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
-import { join } from 'node:path'
-import { settingsPage, settingsTable } from '../config/page.ts'
+import { settingsTable } from '../config/page.ts'
 import { printed } from '../config/schema.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
@@ -28,14 +27,12 @@ import { keysCommand } from './keys.ts'
 import { logRestoreCommand } from './log.ts'
 import { metricsTable } from './metrics.ts'
 import { rebuildCommand } from './rebuild.ts'
+import { settingsDocsCommand } from './settings-docs.ts'
 import { startCommand } from './start.ts'
 import { topicDocsCommand } from './topic-docs.ts'
 import { topicsCommand } from './topics.ts'
 import { verifyCommand } from './verify/verify.ts'
 import { workerCommand } from './worker.ts'
-
-/** Below the root of the source tree. */
-const SETTINGS_PAGE = 'docs/settings.md'
 
 const print = (line: string): void => console.log(line)
 const complain = (line: string): void => console.error(`gatelog: ${line.replaceAll('\n', ' ')}`)
@@ -171,10 +168,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     flags: ['--print', '--table', '--docs'],
     words: 0,
     async run({ flags }) {
-      if (flags.has('--docs')) {
-        await Bun.write(join(import.meta.dir, '../..', SETTINGS_PAGE), settingsPage())
-        print(`${SETTINGS_PAGE} is written`)
-      } else if (flags.has('--table')) print(settingsTable())
+      if (flags.has('--docs')) return settingsDocsCommand({ print })
+      if (flags.has('--table')) print(settingsTable())
       else {
         const loaded = loadSettings(process.env)
         print(printed(loaded))

@@ -1,7 +1,8 @@
 // `docs/settings.md`: every setting, made of the schema that checks it.
-import { LEAVES } from './schema.ts'
+
 import { Kind, type TSchema } from '../lib/schema/schema.ts'
 import { expectation, type Leaf } from '../lib/settings/settings.ts'
+import { LEAVES } from './schema.ts'
 
 const PROSE = `# Settings
 

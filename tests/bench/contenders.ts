@@ -1,9 +1,11 @@
 // What the benches start: the load process, the bare reference, and Gatelog with one provider and nothing else on its core.
+
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { commandsOf } from '../../infra/bundle.mjs'
 import { memoryOn } from '../../infra/launch.mjs'
+import { withoutGatewayVariables } from '../environment.ts'
 import { eventually } from '../services/eventually.ts'
 import { freePort } from '../services/gateway.ts'
 import type { HoldJob, HoldResult } from './held-streams.ts'
@@ -57,7 +59,7 @@ export const pinned = (
     stdout: 'pipe',
     stderr,
     env: {
-      ...process.env,
+      ...withoutGatewayVariables(),
       BUN_CONFIG_MAX_HTTP_REQUESTS: '4096',
       NODE_EXTRA_CA_CERTS: join(HERE, '../fixtures/tls/ca.pem'),
       ...environment,

@@ -17,6 +17,7 @@ const run = async (init: boolean, keyByte = 7, brokers: readonly string[] = kafk
   const { config } = loadConfig({
     file: null,
     env: {
+      GATEWAY_DATA_DIR: 'none',
       GATEWAY_LOG_KAFKA_BROKERS: brokers.join(','),
       GATEWAY_SECURITY_MASTER_KEY: Buffer.alloc(32, keyByte).toString('base64'),
     },

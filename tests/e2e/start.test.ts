@@ -1,8 +1,10 @@
 // The product as its user meets it: a real process in an empty folder, a request, a change, `kill -9`, and everything is still there.
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { withoutGatewayVariables } from '../environment.ts'
 import { ACCESS, nameOf } from '../http/admin/world/access.ts'
 import { eventually } from '../services/eventually.ts'
 import { freePort, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
@@ -100,7 +102,7 @@ test('with a header of its own the curl line works too, with the key from the en
     const shell = Bun.spawn(['sh', '-c', line], {
       stdout: 'pipe',
       stderr: 'ignore',
-      env: { ...process.env, GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY },
+      env: { ...withoutGatewayVariables(), GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY },
     })
     expect(JSON.parse(await new Response(shell.stdout).text())).toMatchObject({
       choices: [{ message: { content: 'Hello' } }],

@@ -1,6 +1,8 @@
 // `npm run faults`: runs the fault matrix, one script after another, and prints what each row showed: `npm run faults -- [R7 R12 ...] [--short]`.
 // A row that fails stops no other; the exit code is 0 when all rows that ran are right.
+
 import { join } from 'node:path'
+import { withoutGatewayVariables } from '../environment.ts'
 import { FAULT_ROWS, type FaultRow, type Run } from './table.ts'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -29,7 +31,7 @@ const runScript = async (command: readonly string[]): Promise<{ code: number; ou
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
-    env: { ...process.env, NODE_ENV: 'test' },
+    env: { ...withoutGatewayVariables(), NODE_ENV: 'test' },
   })
   const limit = setTimeout(() => child.kill('SIGKILL'), LIMIT_MS)
   const keep = async (stream: ReadableStream<Uint8Array>, to: NodeJS.WriteStream) => {

@@ -1,7 +1,9 @@
 // schemathesis over a running gateway: requests made of what `/openapi.json` says of a part of the surface, and of what it does not allow.
+
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { withoutGatewayVariables } from '../environment.ts'
 import { ADMIN_KEY, INFERENCE_KEY, startGateway } from './gateway.ts'
 import { sharedPostgres } from './postgres.ts'
 import { pythonWith } from './python.ts'
@@ -107,7 +109,7 @@ const fuzz = async (url: string, part: FuzzedPart, seconds: number, seed: number
       stderr: 'pipe',
       cwd: folder,
       env: {
-        ...process.env,
+        ...withoutGatewayVariables(),
         PYTHONPATH: `${packages}:${import.meta.dir}`,
         PYTHONDONTWRITEBYTECODE: '1',
         SCHEMATHESIS_HOOKS: hooks,

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { commandsOf } from '../../infra/bundle.mjs'
 import { MEMORY } from '../../infra/launch.mjs'
+import { placesOfPrograms } from '../environment.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 
@@ -98,9 +99,7 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
       stderr: 'pipe',
       cwd: folder,
       env: {
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        TMPDIR: process.env.TMPDIR,
+        ...placesOfPrograms(),
         BUN_CONFIG_MAX_HTTP_REQUESTS: '4096',
         ...MEMORY,
         GATEWAY_CONFIG: join(folder, 'gateway.yaml'),

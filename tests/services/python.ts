@@ -1,6 +1,7 @@
 // Packages from PyPI, for tests that run Python: installed once, under node_modules/.cache.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { withoutGatewayVariables } from '../environment.ts'
 
 const CACHE = join(import.meta.dir, '../../node_modules/.cache')
 
@@ -14,7 +15,7 @@ export const runToEnd = async (
     stdin: new Blob([input]),
     stdout: 'pipe',
     stderr: 'pipe',
-    env: { ...process.env, ...env },
+    env: { ...withoutGatewayVariables(), ...env },
   })
   const [out, errors, code] = await Promise.all([
     new Response(child.stdout).text(),

@@ -1,5 +1,7 @@
 // Runs scripts of figures one after the other, each a process of its own, and prints their lines as one table; what they print beside them goes to stderr.
+
 import { join } from 'node:path'
+import { withoutGatewayVariables } from '../../environment.ts'
 import { TABLE_HEAD } from './figures.ts'
 
 export interface FigureScript {
@@ -20,7 +22,7 @@ export const runScripts = async (
     const child = Bun.spawn([process.execPath, join(folder, `${file}.ts`), ...args], {
       stdout: 'pipe',
       stderr: 'inherit',
-      env: { ...process.env, ...env },
+      env: { ...withoutGatewayVariables(), ...env },
     })
     const lines = (await new Response(child.stdout).text()).trimEnd().split('\n')
     for (const line of lines) (line.startsWith('|') ? console.log : console.error)(line)

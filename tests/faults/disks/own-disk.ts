@@ -1,4 +1,5 @@
 // Disks of a row's own, which nobody else sees and nobody has to clean up: mounts of a namespace that ends with the process. Needs root.
+import { withoutGatewayVariables } from '../../environment.ts'
 
 /** Set in the process that is in the namespace. */
 const INSIDE = 'FAULT_OWN_MOUNTS'
@@ -12,7 +13,7 @@ export const run = (...command: string[]): void => {
 export const withOwnMounts = async (): Promise<void> => {
   if (process.env[INSIDE] !== undefined) return
   const child = Bun.spawn(['unshare', '--mount', process.execPath, ...process.argv.slice(1)], {
-    env: { ...process.env, [INSIDE]: '1' },
+    env: { ...withoutGatewayVariables(), [INSIDE]: '1' },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import type { Failpoint } from '../../../src/lib/process/failpoints.ts'
 import { initTopics, kafkaSettings } from '../../services/cluster.ts'
+import { besideGateway, startCommand } from '../../services/command.ts'
 import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { sharedPostgres } from '../../services/postgres.ts'
@@ -57,7 +58,6 @@ export interface Ground {
   remove(): Promise<void>
 }
 
-const CLI = join(import.meta.dir, '../../../src/commands/cli.ts')
 const CLIENTS = 8
 const DIES_WITHIN_MS = 30_000
 
@@ -89,12 +89,9 @@ const openGround = async (
     (await (await gateway.request('/v1/models')).text()).includes('"slow"'),
   )
   const startWorker: Ground['startWorker'] = (more = {}) => {
-    const { PATH, HOME, TMPDIR } = process.env
-    return Bun.spawn([process.execPath, CLI, 'worker'], {
-      cwd: gateway.folder,
-      env: { PATH, HOME, TMPDIR, NODE_ENV: 'test', GATEWAY_CONFIG: join(gateway.folder, 'gateway.yaml'), ...more },
-      stdio: ['ignore', 'ignore', 'ignore'],
-    })
+    const { cwd, env } = besideGateway(gateway.folder)
+    const place = { cwd, env: { NODE_ENV: 'test', ...env, ...more } }
+    return startCommand(['worker'], place, { output: 'ignore', errors: 'ignore' })
   }
   const ground: Ground = {
     adapter,

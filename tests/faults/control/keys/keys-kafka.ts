@@ -11,13 +11,13 @@ import { openDataKeys } from '../../../../src/state/data-keys/data-keys.ts'
 import type { DataKeyStore } from '../../../../src/state/data-keys/store.ts'
 import { type ChainFold, foldAgain } from '../../../../src/state/fold.ts'
 import { initTopics } from '../../../services/cluster.ts'
+import { besideGateway, startCommand } from '../../../services/command.ts'
 import { type GatewayProcess, startGateway } from '../../../services/gateway.ts'
 import { testTopics } from '../../../services/kafka.ts'
 import { quiet } from '../../../state/support.ts'
 import { conclude, type Figure, numberArgument } from '../figures.ts'
 import { breakIn, type Found, type Sealed } from './key-material.ts'
 
-const CLI = join(import.meta.dir, '../../../../src/commands/cli.ts')
 const PROVIDERS = 40
 const COMPACTION_MS = 60_000
 const PERSON = { username: 'Ada Lovelace', password: 'correct horse battery' }
@@ -39,13 +39,7 @@ const configure = (gateway: GatewayProcess, settings: object): void => {
 }
 
 const command = (gateway: GatewayProcess, ...args: readonly string[]) =>
-  Bun.spawn([process.execPath, CLI, ...args], {
-    stdin: 'ignore',
-    stdout: 'ignore',
-    stderr: 'pipe',
-    cwd: gateway.folder,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, GATEWAY_CONFIG: join(gateway.folder, 'gateway.yaml') },
-  })
+  startCommand([...args], besideGateway(gateway.folder), { output: 'ignore', errors: 'pipe' })
 
 const call = async <Answer>(gateway: GatewayProcess, method: string, path: string, body?: unknown): Promise<Answer> => {
   const answer = await gateway.request(`/admin/v1${path}`, { method, body })

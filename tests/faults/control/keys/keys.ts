@@ -9,12 +9,12 @@ import { createContentKeys } from '../../../../src/state/data-keys/content-keys.
 import { openDataKeys } from '../../../../src/state/data-keys/data-keys.ts'
 import type { DataKeyStore } from '../../../../src/state/data-keys/store.ts'
 import { type ChainFold, foldAgain } from '../../../../src/state/fold.ts'
+import { besideGateway, startCommand } from '../../../services/command.ts'
 import { type GatewayProcess, startGateway } from '../../../services/gateway.ts'
 import { quiet } from '../../../state/support.ts'
 import { conclude, type Figure, numberArgument } from '../figures.ts'
 import { breakIn, type Sealed } from './key-material.ts'
 
-const CLI = join(import.meta.dir, '../../../../src/commands/cli.ts')
 const PROVIDERS = 100
 const SAMPLES = 20
 /** Of so many random moments some must have left keys to wrap, or nothing was tried. */
@@ -26,12 +26,9 @@ const keyFileOf = (gateway: GatewayProcess): string => join(dataOf(gateway), 'ma
 const mastersOf = (gateway: GatewayProcess) => readMasterKeys(keyFileOf(gateway))!
 
 const keys = (gateway: GatewayProcess, action: string) =>
-  Bun.spawn([process.execPath, CLI, ...(action === 'start' ? [action] : ['keys', action])], {
-    cwd: gateway.folder,
-    stdin: 'ignore',
-    stdout: 'ignore',
-    stderr: 'pipe',
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, GATEWAY_CONFIG: join(gateway.folder, 'gateway.yaml') },
+  startCommand([...(action === 'start' ? [action] : ['keys', action])], besideGateway(gateway.folder), {
+    output: 'ignore',
+    errors: 'pipe',
   })
 
 const call = async <Answer>(gateway: GatewayProcess, method: string, path: string, body?: unknown): Promise<Answer> => {
