@@ -7,7 +7,7 @@ import type { DocumentOptions } from './http/docs/document.ts'
 import { docsRoutes } from './http/docs/routes.ts'
 import { schemaRoutes } from './http/docs/schema-routes.ts'
 import { errorResponse } from './http/envelope.ts'
-import { CHAT_PATH, chatHandler, inferenceRoutes, isChat } from './http/inference.ts'
+import { chatHandler, hotRoutes, inferenceRoutes } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics/metrics.ts'
 import { noRequest } from './http/no-request.ts'
 import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
@@ -17,13 +17,7 @@ import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/request/deps.ts'
 import { LoadGate } from './lib/event-loop/load-gate.ts'
-import {
-  type Answer,
-  type Inbound,
-  type Peers,
-  responseOf,
-  type ServerHandlers,
-} from './lib/http-server/http-server.ts'
+import type { Answer, Inbound, Peers, ServerHandlers } from './lib/http-server/http-server.ts'
 import { stopping } from './wire/errors.ts'
 
 /** Everything that the routes are given: the deps of each part, which share names where they share things. */
@@ -40,7 +34,7 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
 export interface App {
   /** Answers any request. Never throws and never rejects. `peers`: who knows the other ends of connections; without it nobody has an address. */
   readonly fetch: (request: Request, peers?: Peers) => Response | Promise<Response>
-  /** What a server of ours is given: it answers the same, chat completions without the runtime's `Request`. */
+  /** What a server is given: `fetch`, and the hot routes, which it may answer without the runtime's `Request`. */
   readonly handlers: ServerHandlers
   /** How long a connection may stay silent once its request is answered. */
   readonly idleMs: number
@@ -73,6 +67,8 @@ export const createApp = (deps: AppDeps): App => {
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
   const complete = whileThereIsRoom(chatHandler(chat, inference), gate)
+  const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
+  const hot = hotRoutes((request) => (isLeaving ? lastChat(request) : complete(request)))
   // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has begun already.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {
@@ -80,36 +76,30 @@ export const createApp = (deps: AppDeps): App => {
       const context = contextOf(request)
       return errorResponse(thrown, { ...context, latencyMs: elapsedMs(context) })
     })
-    .use(inferenceRoutes(complete, inference))
+    .use(inferenceRoutes(hot, inference))
     .use(operationsRoutes(deps, metrics, { inFlight, isLeaving: () => isLeaving }))
   if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
   if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps))).use(schemaRoutes())
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 
-  /** The one hot route goes around the framework. */
   const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
-    if (isChat(request)) return chatResponse(request)
     notePeer(request, peers)
     return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
   }
-  const chatResponse = async (request: Request): Promise<Response> => responseOf(await complete(request))
   /** A chat completion is refused where all are let in, so that it leaves an outcome. */
   const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
-    const isRefused = !READS.has(request.method) && !isChat(request)
+    const path = pathOf(request)
+    const isHot = hot.some((route) => request.method === route.method && path === route.path)
+    const isRefused = !READS.has(request.method) && !isHot
     const response = isRefused ? errorResponse(stopping(), contextOf(request)) : await answer(request, peers)
     response.headers.set('connection', 'close')
     return response
   }
-  const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
+  const fetch: App['fetch'] = (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers))
   return {
-    fetch: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers)),
-    handlers: {
-      fetch: (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers)),
-      hotLine: `POST ${CHAT_PATH}`,
-      hot: (request) => (isLeaving ? lastChat(request) : complete(request)),
-      ...noRequest(deps),
-    },
+    fetch,
+    handlers: { fetch, hot, ...noRequest(deps) },
     idleMs: deps.inference.idleS * 1_000,
     inFlight,
     leave() {

@@ -2,7 +2,13 @@
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { noRequest } from '../http/no-request.ts'
-import { type HttpServer, type ServerHandlers, serveHttp } from '../lib/http-server/http-server.ts'
+import {
+  type HttpServer,
+  type ServerHandlers,
+  type ServerOptions,
+  serveHttp,
+  serveWithBun,
+} from '../lib/http-server/http-server.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { codeOf } from '../lib/process/error-code.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
@@ -23,14 +29,15 @@ const MENDS: Readonly<Record<string, string>> = {
 
 /** Throws ConfigError when the port or the address cannot be had. */
 export const listen = (
-  { host, port, processes }: Config['server'],
+  { host, port, processes, listener }: Config['server'],
   shared: boolean,
   diagnostics: Pick<Diagnostics, 'error'>,
 ): Listener => {
   const app = Promise.withResolvers<App>()
   // A port that may be shared is given to strangers too: only a bind that shares nothing tells that it is free.
-  if (processes > 1 && !shared) bind(host, port, false, early(app.promise, diagnostics)).stop()
-  const server = bind(host, port, processes > 1, early(app.promise, diagnostics))
+  const options = { hostname: host, port, handlers: early(app.promise, diagnostics) }
+  if (processes > 1 && !shared) bind(listener, { ...options, reusePort: false }).stop()
+  const server = bind(listener, { ...options, reusePort: processes > 1 })
   return {
     url: `http://${shownHost(host)}:${server.port}`,
     serve(ready) {
@@ -53,14 +60,23 @@ const EARLY_IDLE_MS = 75_000
 /** Requests that come early wait for the app. */
 const early = (app: Promise<App>, diagnostics: Pick<Diagnostics, 'error'>): ServerHandlers => ({
   fetch: async (request, peers) => (await app).fetch(request, peers),
-  hotLine: '',
-  hot: async (request) => (await app).handlers.hot(request),
+  hot: [],
   ...noRequest({ diagnostics }),
 })
 
-const bind = (hostname: string, port: number, reusePort: boolean, handlers: ServerHandlers): HttpServer => {
+/** `server.listener`. Both serve the same handlers. */
+export const LISTENERS: Readonly<Record<Config['server']['listener'], (options: ServerOptions) => HttpServer>> = {
+  own: serveHttp,
+  bun: serveWithBun,
+}
+
+const bind = (
+  listener: Config['server']['listener'],
+  options: Omit<ServerOptions, 'idleMs' | 'headMs'>,
+): HttpServer => {
+  const { hostname, port } = options
   try {
-    return serveHttp({ hostname, port, reusePort, handlers, idleMs: EARLY_IDLE_MS, headMs: HEAD_MS })
+    return LISTENERS[listener]({ ...options, idleMs: EARLY_IDLE_MS, headMs: HEAD_MS })
   } catch (error) {
     const code = codeOf(error) ?? ''
     // A name that nobody knows has this code or none.

@@ -34,6 +34,13 @@ Some settings go together, and a start that lacks one of them stops:
 - \`security.accepted_master_keys\` needs \`security.master_key\`.
 - \`server.processes\` above 1 needs a \`server.port\` other than 0.
 
+\`server.listener: bun\` serves the same routes, answers and records by the runtime's own HTTP server, \`Bun.serve\`. What differs:
+
+- A malformed request gets a bare status line without the error envelope; so does a body above 64 MiB (413).
+- A target that names another host than the \`Host\` header is served under \`Host\`; \`own\` refuses it.
+- The deadlines of silent connections are kept to four seconds, and a head has twelve seconds instead of ten.
+- A request costs more CPU ([performance](performance.md)).
+
 ## All settings
 `
 

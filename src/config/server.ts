@@ -1,7 +1,17 @@
 // The settings of the port: where it listens, whom it believes, how long it waits, how much it takes.
 import { rangeFlaw } from '../lib/http/forwarded.ts'
 import type { Static } from '../lib/schema/schema.ts'
-import { duration, durationOrOff, flag, MOST_DURATION, section, text, texts, whole } from '../lib/settings/kinds.ts'
+import {
+  choice,
+  duration,
+  durationOrOff,
+  flag,
+  MOST_DURATION,
+  section,
+  text,
+  texts,
+  whole,
+} from '../lib/settings/kinds.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
 
 export const Server = section({
@@ -12,6 +22,11 @@ export const Server = section({
     expects: 'an address or a name, without scheme, brackets and port, such as 127.0.0.1 or ::1',
   }),
   port: whole(0, 65_535, { default: 8080, description: 'Port to listen on. `0` takes a free one.' }),
+  listener: choice(['own', 'bun'], {
+    default: 'own',
+    description:
+      'HTTP server of the port: the one of the gateway, or `Bun.serve` of the runtime, which differs as said above.',
+  }),
   processes: whole(1, 64, {
     default: 1,
     unit: 'processes',

@@ -7,7 +7,14 @@ import type { InferenceDeps } from '../inference/request/deps.ts'
 import { Exchange, type Identity } from '../inference/request/exchange.ts'
 import { giveFeedback } from '../inference/surface/feedback.ts'
 import { listModels, showModel } from '../inference/surface/models.ts'
-import { type Answer, type HeaderReader, type Inbound, responseOf } from '../lib/http-server/http-server.ts'
+import {
+  type Answer,
+  type HeaderReader,
+  type HotRoute,
+  type Inbound,
+  isText,
+  responseOf,
+} from '../lib/http-server/http-server.ts'
 import type { KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 import { answerHead } from './answer-head.ts'
@@ -17,7 +24,7 @@ import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
 const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
-export const CHAT_PATH = '/v1/chat/completions'
+const CHAT_PATH = '/v1/chat/completions'
 
 /** What answers a chat completion. */
 export type ChatHandler = (request: Inbound) => Answer | Promise<Answer>
@@ -67,13 +74,22 @@ const awaitRevision = async (headers: HeaderReader, { atMs }: Identity, deps: In
   }
 }
 
-/** Whether this is a `POST /v1/chat/completions`, told from the URL's text without taking it apart. */
-export const isChat = ({ method, url }: Request): boolean =>
-  method === 'POST' &&
-  url.endsWith(CHAT_PATH) &&
-  url.indexOf('/', url.indexOf('://') + 3) === url.length - CHAT_PATH.length
+/** The table of the hot path: the own server answers these routes directly, Elysia mounts them for `App.fetch`. */
+export const hotRoutes = (complete: ChatHandler): readonly HotRoute[] => [
+  { method: 'POST', path: CHAT_PATH, handle: complete },
+]
 
-export const inferenceRoutes = (complete: ChatHandler, deps: InferenceDeps) => {
+/** The same handler behind the runtime's `Request` and `Response`. */
+const mounted =
+  ({ handle }: HotRoute) =>
+  async ({ request }: { request: Request }): Promise<Response> => {
+    const inbound: Inbound = request
+    const answer = await handle(inbound)
+    if (!isText(answer.body)) inbound.hold?.()
+    return responseOf(answer)
+  }
+
+export const inferenceRoutes = (hot: readonly HotRoute[], deps: InferenceDeps) => {
   const authorised = async ({ headers }: Request, identity: Identity): Promise<KeyEntry> => {
     if (headers.has(MIN_REVISION)) await awaitRevision(headers, identity, deps)
     const key = authenticate(headers, deps, identity.atMs)
@@ -81,10 +97,6 @@ export const inferenceRoutes = (complete: ChatHandler, deps: InferenceDeps) => {
     return key
   }
   const app = new Elysia({ name: 'inference' })
-    .post(CHAT_PATH, async ({ request }) => responseOf(await complete(request)), {
-      parse: 'none',
-      detail: { tags: ['inference'], summary: 'Answer a chat completion' },
-    })
     .post(
       '/v1/feedback',
       async ({ request }) => {
@@ -118,6 +130,8 @@ export const inferenceRoutes = (complete: ChatHandler, deps: InferenceDeps) => {
       },
       { detail: { tags: ['inference'], summary: 'Show one model, by name or alias' } },
     )
+  for (const route of hot)
+    app.route(route.method, route.path, mounted(route), { parse: 'none', detail: { tags: ['inference'] } })
   for (const name of PLANNED) {
     app.post(
       `/v1/${name}`,

@@ -9,6 +9,7 @@ import { loadConfig } from '../../src/config/schema.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { runCommand } from '../services/command.ts'
+import { EACH_LISTENER } from '../services/serve-app.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-cli-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -72,12 +73,13 @@ describe('what stops a start', () => {
   })
 
   test('an address that is not ours, a key that no client could send', async () => {
-    expect(await refusal(['start'], { GATEWAY_SERVER_HOST: '203.0.113.1', GATEWAY_SERVER_PORT: '0' })).toBe(
-      '203.0.113.1 is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)',
-    )
-    expect(await refusal(['start'], { GATEWAY_SERVER_HOST: 'a..b', GATEWAY_SERVER_PORT: '0' })).toBe(
-      'a..b is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)',
-    )
+    for (const GATEWAY_SERVER_LISTENER of EACH_LISTENER)
+      for (const host of ['203.0.113.1', 'a..b']) {
+        const env = { GATEWAY_SERVER_LISTENER, GATEWAY_SERVER_HOST: host, GATEWAY_SERVER_PORT: '0' }
+        expect(await refusal(['start'], env)).toBe(
+          `${host} is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)`,
+        )
+      }
     const env = { GATEWAY_SERVER_PORT: '0', GATEWAY_DATA_DIR: 'keys', GATEWAY_WORKER_ENABLED: 'false' }
     const message = await refusal(['start'], { ...env, GATEWAY_BOOTSTRAP_ADMIN_KEY: 'short' })
     expect(message).toStartWith('GATEWAY_BOOTSTRAP_ADMIN_KEY: a key must have')

@@ -30,7 +30,7 @@ const refused = (text: string, env: Record<string, string> = {}): string => {
 describe('where a value comes from', () => {
   test('with nothing set, everything has its default', () => {
     const { config, warnings } = load('')
-    expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8080, processes: 1 })
+    expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8080, processes: 1, listener: 'own' })
     expect(config.log).toMatchObject({ durability: 'process', kafka: { brokers: [] } })
     expect(config.auth).toEqual({
       cache_ttl: '30s',
@@ -91,6 +91,12 @@ describe('what stops the start', () => {
     )
     expect(refused('', { GATEWAY_ADMIN_ENABLED: 'yes' })).toContain('must be true or false')
     expect(refused('log:\n  durability: disk\n')).toContain('one of process, host, log')
+    expect(refused('server:\n  listener: node\n')).toBe(
+      'gateway.yaml, line 2: server.listener must be one of own, bun; "node" is not',
+    )
+    expect(refused('', { GATEWAY_SERVER_LISTENER: 'Bun' })).toBe(
+      'GATEWAY_SERVER_LISTENER must be one of own, bun; "Bun" is not',
+    )
     expect(refused('server: 1\n')).toContain('server is a section')
   })
 

@@ -8,6 +8,7 @@ import { withoutGatewayVariables } from '../environment.ts'
 import { ACCESS, nameOf } from '../http/admin/world/access.ts'
 import { eventually } from '../services/eventually.ts'
 import { freePort, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
+import { EACH_LISTENER } from '../services/serve-app.ts'
 import { ask, childrenOf, defaultTenant, isAlive, printed, requestRows, run } from './started.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-e2e-'))
@@ -209,79 +210,87 @@ const connected = async (url: string): Promise<{ readonly closed: Promise<void> 
   return { closed: closed.promise }
 }
 
-test('behind a load balancer: while it stops, what is in flight ends well and the rest is sent elsewhere', async () => {
-  const asked = Promise.withResolvers<void>()
-  const released = Promise.withResolvers<void>()
-  const upstream = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    idleTimeout: 0,
-    async fetch(request) {
-      // A probe asks too, and is no request in flight.
-      if (!request.url.endsWith('/chat/completions')) return Response.json({ data: [] })
-      asked.resolve()
-      await released.promise
-      return Response.json({ choices: [{ message: { role: 'assistant', content: 'late' }, finish_reason: 'stop' }] })
-    },
-  })
-  const gateway = startGateway({ settings: { server: { drain: '5m' }, worker: { enabled: false } } })
-  try {
-    await gateway.until('serving')
-    const provider = { name: 'slow', kind: 'openai_compatible', base_url: `${upstream.url}v1` }
-    const made = await gateway.request('/admin/v1/providers', { body: provider })
-    const { id } = (await made.json()) as { id: string }
-    await gateway.request('/admin/v1/models', { body: { name: 'slow', provider_id: id } })
-    const body = { model: 'slow', messages: [{ role: 'user', content: 'Hello' }] }
-    const inFlight = gateway.request('/v1/chat/completions', { body })
-    await asked.promise
-    const idle = await connected(gateway.url)
-    const ended = gateway.end('SIGTERM')
-    await eventually(
-      'it says that it leaves',
-      async () => (await gateway.request('/ready', { key: null })).status === 503,
-    )
-    const refused = await Promise.all([
-      gateway.request('/admin/v1/tenants', { body: { slug: 'late', name: 'Late' } }),
-      gateway.request('/admin/v1/auth/setup', { key: null, body: {} }),
-      gateway.request('/v1/chat/completions', { body }),
-    ])
-    const read = await gateway.request('/admin/v1/tenants')
-    for (const answer of refused) {
-      expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
-      expect(await answer.json()).toMatchObject({ error: { code: 'provider_unavailable', type: 'upstream_error' } })
-    }
-    expect(read.status).toBe(200)
-    for (const answer of [...refused, read]) expect(answer.headers.get('connection')).toBe('close')
-    released.resolve()
-    const answer = await inFlight
-    expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('late')])
-    expect(await ended).toBe(0)
-    await idle.closed
-  } finally {
-    released.resolve()
-    await gateway.remove()
-    await upstream.stop(true)
-  }
-}, 120_000)
-
-test('several processes share one port, one configuration and one history', async () => {
-  const gateway = startGateway({ settings: { server: { processes: 2 }, worker: { enabled: false } } })
-  try {
-    await gateway.until('serving')
-    await printed(gateway, 'Gatelog is listening')
-    const made = await gateway.request('/admin/v1/keys', {
-      body: { tenant_id: await defaultTenant(gateway), name: 'shared', scopes: ['inference'] },
+test.each(EACH_LISTENER)(
+  'behind a load balancer: while it stops, what is in flight ends well and the rest is sent elsewhere (%p)',
+  async (listener) => {
+    const asked = Promise.withResolvers<void>()
+    const released = Promise.withResolvers<void>()
+    const upstream = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      idleTimeout: 0,
+      async fetch(request) {
+        // A probe asks too, and is no request in flight.
+        if (!request.url.endsWith('/chat/completions')) return Response.json({ data: [] })
+        asked.resolve()
+        await released.promise
+        return Response.json({ choices: [{ message: { role: 'assistant', content: 'late' }, finish_reason: 'stop' }] })
+      },
     })
-    const { plaintext } = (await made.json()) as { plaintext: string }
-    const headers = { 'X-Gateway-Min-Revision': made.headers.get('x-gateway-revision')!, Connection: 'close' }
-    const answers = await Promise.all(
-      Array.from({ length: 40 }, () => gateway.request('/v1/models', { key: plaintext, headers })),
-    )
-    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
-    const siblings = childrenOf(gateway.pid)
-    await gateway.end('SIGKILL')
-    await eventually('the other processes end', () => siblings.filter(isAlive).length === 0)
-  } finally {
-    await gateway.remove()
-  }
-}, 60_000)
+    const gateway = startGateway({ settings: { server: { drain: '5m', listener }, worker: { enabled: false } } })
+    try {
+      await gateway.until('serving')
+      const provider = { name: 'slow', kind: 'openai_compatible', base_url: `${upstream.url}v1` }
+      const made = await gateway.request('/admin/v1/providers', { body: provider })
+      const { id } = (await made.json()) as { id: string }
+      await gateway.request('/admin/v1/models', { body: { name: 'slow', provider_id: id } })
+      const body = { model: 'slow', messages: [{ role: 'user', content: 'Hello' }] }
+      const inFlight = gateway.request('/v1/chat/completions', { body })
+      await asked.promise
+      const idle = await connected(gateway.url)
+      const ended = gateway.end('SIGTERM')
+      await eventually(
+        'it says that it leaves',
+        async () => (await gateway.request('/ready', { key: null })).status === 503,
+      )
+      const refused = await Promise.all([
+        gateway.request('/admin/v1/tenants', { body: { slug: 'late', name: 'Late' } }),
+        gateway.request('/admin/v1/auth/setup', { key: null, body: {} }),
+        gateway.request('/v1/chat/completions', { body }),
+      ])
+      const read = await gateway.request('/admin/v1/tenants')
+      for (const answer of refused) {
+        expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
+        expect(await answer.json()).toMatchObject({ error: { code: 'provider_unavailable', type: 'upstream_error' } })
+      }
+      expect(read.status).toBe(200)
+      for (const answer of [...refused, read]) expect(answer.headers.get('connection')).toBe('close')
+      released.resolve()
+      const answer = await inFlight
+      expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('late')])
+      expect(await ended).toBe(0)
+      await idle.closed
+    } finally {
+      released.resolve()
+      await gateway.remove()
+      await upstream.stop(true)
+    }
+  },
+  120_000,
+)
+
+test.each(EACH_LISTENER)(
+  'several processes share one port, one configuration and one history (%p)',
+  async (listener) => {
+    const gateway = startGateway({ settings: { server: { processes: 2, listener }, worker: { enabled: false } } })
+    try {
+      await gateway.until('serving')
+      await printed(gateway, 'Gatelog is listening')
+      const made = await gateway.request('/admin/v1/keys', {
+        body: { tenant_id: await defaultTenant(gateway), name: 'shared', scopes: ['inference'] },
+      })
+      const { plaintext } = (await made.json()) as { plaintext: string }
+      const headers = { 'X-Gateway-Min-Revision': made.headers.get('x-gateway-revision')!, Connection: 'close' }
+      const answers = await Promise.all(
+        Array.from({ length: 40 }, () => gateway.request('/v1/models', { key: plaintext, headers })),
+      )
+      expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+      const siblings = childrenOf(gateway.pid)
+      await gateway.end('SIGKILL')
+      await eventually('the other processes end', () => siblings.filter(isAlive).length === 0)
+    } finally {
+      await gateway.remove()
+    }
+  },
+  60_000,
+)

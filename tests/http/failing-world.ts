@@ -3,7 +3,7 @@ import { expect } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { ERRORS, type ErrorCode } from '../../src/wire/errors.ts'
 import { entry, KEY, policyRow, testGateway } from '../inference/gateway.ts'
-import { serveApp } from '../services/serve-app.ts'
+import { type Listener, serveApp } from '../services/serve-app.ts'
 import { type Behaviour, startUpstream } from '../services/upstream.ts'
 
 export const SECRET = 'topsecretcredential-0123'
@@ -31,7 +31,7 @@ export const failing = (
 })
 
 /** A gateway on a socket with models that fail in every way, which a test file closes. */
-export const startFailing = () => {
+export const startFailing = (listener: Listener) => {
   const upstream = startUpstream()
   const openai = (fields: Parameters<typeof entry>[0]) =>
     entry({ kind: 'openai', baseUrl: upstream.baseUrl, secret: SECRET, ...fields })
@@ -51,7 +51,7 @@ export const startFailing = () => {
       policyRow({ id: 'pol_hasty', name: 'hasty', retry: { attempts: 0 }, timeouts: { total_ms: 80 } }),
     ],
   })
-  const server = serveApp(gateway.app)
+  const server = serveApp(gateway.app, listener)
 
   /** All that answers have said, for the scan at the end. */
   const said: string[] = []

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entry, KEY, policyRow, READ_KEY, TIP, testGateway } from '../inference/gateway.ts'
-import { serveApp } from '../services/serve-app.ts'
+import { EACH_LISTENER, serveApp } from '../services/serve-app.ts'
 import { startUpstream } from '../services/upstream.ts'
 
 const upstream = startUpstream()
@@ -14,10 +14,8 @@ const gateway = testGateway({
   policies: [policyRow({ strategy: 'priority' })],
   aliases: { 'Best/Model': 'org/large-2', gone: 'off', cheap: 'small' },
 })
-const server = serveApp(gateway.app)
 afterAll(async () => {
   gateway.close()
-  server.stop()
   await upstream.stop()
 })
 
@@ -110,11 +108,11 @@ describe('what is not served', () => {
 })
 
 /** The status line that a raw request gets. */
-const statusLine = async (lines: readonly string[]): Promise<string> => {
+const statusLine = async (port: number, lines: readonly string[]): Promise<string> => {
   const answered = Promise.withResolvers<string>()
   const socket = await Bun.connect({
     hostname: '127.0.0.1',
-    port: server.port,
+    port,
     socket: {
       data: (_, bytes) => answered.resolve(new TextDecoder().decode(bytes).split('\r\n')[0]!),
       close: () => answered.resolve('closed'),
@@ -126,10 +124,17 @@ const statusLine = async (lines: readonly string[]): Promise<string> => {
   return line
 }
 
-describe('over a socket', () => {
+describe.each(EACH_LISTENER)('over a socket, behind the %s listener', (listener) => {
+  const server = serveApp(gateway.app, listener)
+  afterAll(() => server.stop())
+
   test.each(['x', 'gw', 'gw:80', '[::1]'])('the host may be as short as %p', async (host) => {
     for (const path of ['/health', '/v1/models', '/v1/models/cheap', '/health?x=1']) {
-      const line = await statusLine([`GET ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${KEY}`])
+      const line = await statusLine(server.port, [
+        `GET ${path} HTTP/1.1`,
+        `Host: ${host}`,
+        `Authorization: Bearer ${KEY}`,
+      ])
       expect(`${path} ${line}`).toBe(`${path} HTTP/1.1 200 OK`)
     }
   })

@@ -25,6 +25,8 @@ export interface Inbound {
   bytesNow?(): Uint8Array | null
   /** The same as text, where that is beyond doubt (it is UTF-8 and has no byte order mark) and not more bytes than that. Else null, and `bytesNow` has it. */
   textNow?(mostBytes: number): string | null
+  /** Until `letGo`, a client that reads nothing is left to the deadlines of the answer. */
+  hold?(): void
   /** From now on a client that neither reads nor asks is let go. */
   letGo?(): void
 }

@@ -17,12 +17,20 @@ export interface Peers {
   requestIP(request: Request): { readonly address: string } | null
 }
 
+/** A route that can be answered without the runtime's `Request` and `Response`. */
+export interface HotRoute {
+  readonly method: string
+  /** Without parameters and wildcards. */
+  readonly path: string
+  /** Must not throw or reject. */
+  readonly handle: (request: Inbound) => Answer | Promise<Answer>
+}
+
 export interface ServerHandlers {
   /** Any request. Must not throw or reject. */
   readonly fetch: (request: Request, peers: Peers) => Response | Promise<Response>
-  /** Method and target, such as `POST /path`, exactly: such requests go to `hot` as they are. Must not throw or reject. */
-  readonly hotLine: string
-  readonly hot: (request: Inbound) => Answer | Promise<Answer>
+  /** Requests with exactly this method and target skip `fetch`. A server may leave them to `fetch` all the same. */
+  readonly hot: readonly HotRoute[]
   /** What is no request, or none that can be read in one way only. */
   readonly malformed: (flaw: MalformedRequest) => Answer
   /** Told what must not happen; its answer is sent where there is one to send. */
@@ -109,18 +117,27 @@ const listenOn = (server: Server, options: ServerOptions) => {
   }
 }
 
+/** A hot route with the bytes that its requests begin with. */
+interface HotLine {
+  readonly line: Buffer
+  readonly handle: HotRoute['handle']
+}
+
+const hotLines = (routes: readonly HotRoute[]): readonly HotLine[] =>
+  routes.map(({ method, path, handle }) => ({ line: Buffer.from(`${method} ${path}`), handle }))
+
 class Server implements ConnectionOwner, Peers {
   idleMs: number
   readonly headMs: number
   #handlers: ServerHandlers
-  #hotLine: Buffer
+  #hot: readonly HotLine[]
   readonly #connections = new Roster<ServerConnection>()
   readonly #of = new WeakMap<Request, ServerConnection>()
   readonly #sweep: ReturnType<typeof setInterval>
 
   constructor({ handlers, idleMs, headMs }: ServerOptions) {
     this.#handlers = handlers
-    this.#hotLine = Buffer.from(handlers.hotLine)
+    this.#hot = hotLines(handlers.hot)
     this.idleMs = idleMs
     this.headMs = headMs
     this.#sweep = setInterval(() => this.#endOverdue(), SWEEP_MS)
@@ -137,7 +154,7 @@ class Server implements ConnectionOwner, Peers {
 
   reload({ handlers, idleMs }: Pick<ServerOptions, 'handlers' | 'idleMs'>): void {
     this.#handlers = handlers
-    this.#hotLine = Buffer.from(handlers.hotLine)
+    this.#hot = hotLines(handlers.hot)
     this.idleMs = idleMs
   }
 
@@ -175,9 +192,11 @@ class Server implements ConnectionOwner, Peers {
   }
 
   answer(request: ServerRequest, connection: ServerConnection): Reply | Promise<Reply> {
-    if (request.headers.isFor(this.#hotLine)) {
+    const hot = this.#hot
+    for (let i = 0; i < hot.length; i++) {
+      if (!request.headers.isFor(hot[i]!.line)) continue
       connection.hold()
-      return this.#handlers.hot(request)
+      return hot[i]!.handle(request)
     }
     let asked: Request
     try {

@@ -1,5 +1,5 @@
 // A server whose every answer is the same, for `refusal.ts`: `empty` answers nothing at all, `refusal` is a gateway without room for chat completions.
-import { CHAT_PATH } from '../../../src/http/inference.ts'
+import { hotRoutes } from '../../../src/http/inference.ts'
 import { noRequest } from '../../../src/http/no-request.ts'
 import { whileThereIsRoom } from '../../../src/http/overload.ts'
 import { LoadGate } from '../../../src/lib/event-loop/load-gate.ts'
@@ -21,8 +21,7 @@ const { port } = serveHttp({
   headMs: 10_000,
   handlers: {
     fetch: () => new Response(null, { status: 404 }),
-    hotLine: `POST ${CHAT_PATH}`,
-    hot: process.argv[2] === 'empty' ? () => EMPTY : refused,
+    hot: hotRoutes(process.argv[2] === 'empty' ? () => EMPTY : refused),
     ...noRequest({ diagnostics: console }),
   },
 })

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
-import { settingsTable } from '../../../src/config/schema.ts'
+import { settingsTable } from '../../../src/config/page.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { MASTER_KEY } from '../../services/cluster.ts'
 import { eventually } from '../../services/eventually.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../../src/providers/kinds.ts'
 import { eventually, standsStill } from '../../services/eventually.ts'
-import { serveApp } from '../../services/serve-app.ts'
+import { EACH_LISTENER, serveApp } from '../../services/serve-app.ts'
 import { startUpstream } from '../../services/upstream.ts'
 import { entry, framesOf, policyRow, type TestGateway, testGateway } from '../gateway.ts'
 
@@ -256,8 +256,8 @@ describe('a client that leaves', () => {
     await eventually('the upstream is let go', () => upstream.aborted.length > 0)
   })
 
-  test('over a socket is noticed even when it does not read', async () => {
-    const server = serveApp(gateway.app)
+  test.each(EACH_LISTENER)('over a socket is noticed even when it does not read (%p)', async (listener) => {
+    const server = serveApp(gateway.app, listener)
     upstream.behave({ stopAfter: 1, stop: 'hang' })
     const client = new AbortController()
     const response = await fetch(new URL('/v1/chat/completions', `http://127.0.0.1:${server.port}`), {
@@ -297,48 +297,52 @@ describe('stopping', () => {
   })
 })
 
-test.each(['', '?x=1'])('a client that does not read stops the upstream, over sockets too (%p)', async (query) => {
-  const piece = `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta: { content: 'z'.repeat(65_536) } }] })}\n\n`
-  let pulled = 0
-  const endless = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    idleTimeout: 0,
-    fetch: () =>
-      new Response(
-        new ReadableStream({
-          pull(controller) {
-            pulled++
-            controller.enqueue(piece)
-          },
-        }),
-        { headers: { 'content-type': 'text/event-stream' } },
-      ),
-  })
-  const slow = testGateway({ entries: [entry({ baseUrl: `${endless.url}v1` })] })
-  const server = serveApp(slow.app)
-  const body = JSON.stringify(ask)
-  const socket = await Bun.connect({
-    hostname: '127.0.0.1',
-    port: server.port,
-    socket: {
-      open(opened) {
-        opened.write(
-          `POST /v1/chat/completions${query} HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer gw_live_inferenceinferenceinferenceinference\r\n` +
-            `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-        )
-        opened.pause()
+const WAYS = EACH_LISTENER.flatMap((listener) => ['', '?x=1'].map((query) => [listener, query] as const))
+test.each(WAYS)(
+  'a client that does not read stops the upstream, over sockets too (%p, %p)',
+  async (listener, query) => {
+    const piece = `data: ${JSON.stringify({ id: 'x', choices: [{ index: 0, delta: { content: 'z'.repeat(65_536) } }] })}\n\n`
+    let pulled = 0
+    const endless = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      idleTimeout: 0,
+      fetch: () =>
+        new Response(
+          new ReadableStream({
+            pull(controller) {
+              pulled++
+              controller.enqueue(piece)
+            },
+          }),
+          { headers: { 'content-type': 'text/event-stream' } },
+        ),
+    })
+    const slow = testGateway({ entries: [entry({ baseUrl: `${endless.url}v1` })] })
+    const server = serveApp(slow.app, listener)
+    const body = JSON.stringify(ask)
+    const socket = await Bun.connect({
+      hostname: '127.0.0.1',
+      port: server.port,
+      socket: {
+        open(opened) {
+          opened.write(
+            `POST /v1/chat/completions${query} HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer gw_live_inferenceinferenceinferenceinference\r\n` +
+              `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+          )
+          opened.pause()
+        },
+        data() {},
       },
-      data() {},
-    },
-  })
-  await standsStill(() => pulled)
-  // Buffers of the kernel and of the pool only: far from what an endless upstream would have sent by now.
-  expect(pulled).toBeLessThan(1_000)
-  expect(slow.app.inFlight()).toBe(1)
-  socket.terminate()
-  expect(await slow.spool.untilSettled()).toMatchObject([{ outcome: 'canceled' }])
-  slow.close()
-  server.stop()
-  await endless.stop(true)
-})
+    })
+    await standsStill(() => pulled)
+    // Buffers of the kernel and of the pool only: far from what an endless upstream would have sent by now.
+    expect(pulled).toBeLessThan(1_000)
+    expect(slow.app.inFlight()).toBe(1)
+    socket.terminate()
+    expect(await slow.spool.untilSettled()).toMatchObject([{ outcome: 'canceled' }])
+    slow.close()
+    server.stop()
+    await endless.stop(true)
+  },
+)

@@ -1,6 +1,7 @@
 // How long a connection may stay silent, and who is not hurried.
 import { afterAll, expect, test } from 'bun:test'
 import { connect as netConnect } from 'node:net'
+import { serveWithBun } from '../../../src/lib/http-server/bun-server.ts'
 import { serveHttp } from '../../../src/lib/http-server/server.ts'
 import { eventually } from '../../services/eventually.ts'
 import {
@@ -223,18 +224,17 @@ test('a request that came in time is answered, also where the process was too bu
   }
 })
 
-test('a port is had by one server, or by those that share it', () => {
+test.each([serveHttp, serveWithBun])('a port is had by one server, or by those that share it (%p)', (serve) => {
   const options = { hostname: '127.0.0.1', idleMs: 1_000, headMs: 1_000 }
   const handlers = {
     fetch: () => new Response(),
-    hotLine: '',
-    hot: () => answerOf(200, ''),
+    hot: [],
     malformed: () => answerOf(400, ''),
     failed: () => answerOf(500, ''),
   }
   for (const reusePort of [false, true]) {
-    const first = serveHttp({ ...options, port: 0, reusePort, handlers })
-    const second = () => serveHttp({ ...options, port: first.port, reusePort, handlers })
+    const first = serve({ ...options, port: 0, reusePort, handlers })
+    const second = () => serve({ ...options, port: first.port, reusePort, handlers })
     if (reusePort) second().stop()
     else expect(second).toThrow(expect.objectContaining({ code: 'EADDRINUSE' }) as never)
     first.stop()

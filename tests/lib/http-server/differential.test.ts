@@ -1,8 +1,11 @@
-// The same handler behind the runtime's server and behind ours: it sees the same requests, and its clients the same answers.
+// The same handler behind the own server and behind that of the runtime: it sees the same requests, and its clients
+// the same answers.
 
 import { afterAll, expect, test } from 'bun:test'
 import { Buffer } from 'node:buffer'
 import fc from 'fast-check'
+import { serveWithBun } from '../../../src/lib/http-server/bun-server.ts'
+import type { Peers } from '../../../src/lib/http-server/server.ts'
 import {
   answerOf,
   answersIn,
@@ -16,11 +19,18 @@ import {
 } from './serving.ts'
 
 /** What a handler sees, and an answer of the form that the request asks for. */
-const handler = async (request: Request): Promise<Response> => {
+const handler = async (request: Request, peers: Peers): Promise<Response> => {
   const url = new URL(request.url)
   const body = Buffer.from(await request.bytes()).toString('hex')
   const headers = [...request.headers].sort(([a], [b]) => (a < b ? -1 : 1))
-  const saw = JSON.stringify([request.method, url.host, url.pathname + url.search, headers, body])
+  const saw = JSON.stringify([
+    request.method,
+    url.host,
+    url.pathname + url.search,
+    headers,
+    body,
+    peers.requestIP(request)?.address,
+  ])
   const form = request.headers.get('x-form') ?? 'text'
   const said = { status: form === 'status' ? 418 : 200, headers: { 'x-said': 'é', 'content-type': 'text/plain' } }
   if (form === 'none') return new Response(null, { ...said, status: 204, headers: { 'x-saw': saw } })
@@ -42,12 +52,9 @@ const handler = async (request: Request): Promise<Response> => {
   return new Response(new ReadableStream({ pull }), said)
 }
 
-const theirs = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: handler })
+const theirs = serving({ fetch: handler }, {}, serveWithBun)
 const ours = serving({ fetch: handler, hot: () => answerOf(500, 'never') })
-afterAll(async () => {
-  stopServing()
-  await theirs.stop(true)
-})
+afterAll(stopServing)
 
 /** Those that say how the body comes are a server's own choice. */
 const FRAMING = /^(content-length|transfer-encoding|connection)$/
@@ -95,7 +102,7 @@ const request = fc.record({
 })
 
 test('any request is seen and answered the same', async () => {
-  const clients = await Promise.all([connect(theirs.port!), connect(ours.port)])
+  const clients = await Promise.all([connect(theirs.port), connect(ours.port)])
   const methods: string[] = []
   let count = 0
   const before = [0, 0]
@@ -138,7 +145,7 @@ test('a target that names its host, and HTTP/1.0, are seen the same', async () =
     get('/x?y#z'),
   ]) {
     const answers: unknown[] = []
-    for (const port of [theirs.port!, ours.port]) {
+    for (const port of [theirs.port, ours.port]) {
       const client = await connect(port, text)
       answers.push(sayings(answersIn(await client.until(isWhole()))[0]!))
       client.leave()

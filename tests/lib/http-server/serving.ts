@@ -2,13 +2,15 @@
 import { Buffer } from 'node:buffer'
 import type { Answer } from '../../../src/lib/http-server/answer.ts'
 import {
+  type HotRoute,
   type HttpServer,
   type ServerHandlers,
   type ServerOptions,
   serveHttp,
 } from '../../../src/lib/http-server/server.ts'
 
-export const HOT = 'POST /hot'
+const HOT_ROUTE = { method: 'POST', path: '/hot' }
+export const HOT = `${HOT_ROUTE.method} ${HOT_ROUTE.path}`
 
 /** What the handlers of `serving` say of bytes that are no request, and of failures. */
 export const answerOf = (status: number, body: Answer['body'], closes = false, head = ''): Answer => ({
@@ -25,13 +27,17 @@ export interface Serving extends HttpServer {
 
 const servers: HttpServer[] = []
 
+/** `hot` answers requests for `HOT`. */
+type ServingHandlers = Partial<Omit<ServerHandlers, 'hot'>> & { readonly hot?: HotRoute['handle'] }
+
 /** On a free port, until `stopServing`. */
 export const serving = (
-  handlers: Partial<ServerHandlers> = {},
+  { hot = () => answerOf(200, 'hot'), ...handlers }: ServingHandlers = {},
   options: Partial<Omit<ServerOptions, 'handlers'>> = {},
+  serve: (options: ServerOptions) => HttpServer = serveHttp,
 ): Serving => {
   const failures: unknown[] = []
-  const server = serveHttp({
+  const server = serve({
     hostname: '127.0.0.1',
     port: 0,
     reusePort: false,
@@ -40,8 +46,7 @@ export const serving = (
     ...options,
     handlers: {
       fetch: () => new Response('fetched'),
-      hotLine: HOT,
-      hot: () => answerOf(200, 'hot'),
+      hot: [{ ...HOT_ROUTE, handle: hot }],
       malformed: (flaw) => answerOf(flaw.status, `malformed: ${flaw.message}`, true),
       failed(error) {
         failures.push(error)
