@@ -92,7 +92,7 @@ describe('what stops the start', () => {
     expect(refused('', { GATEWAY_ADMIN_ENABLED: 'yes' })).toContain('must be true or false')
     expect(refused('log:\n  durability: disk\n')).toContain('one of process, host, log')
     expect(refused('server:\n  listener: node\n')).toBe(
-      'gateway.yaml, line 2: server.listener must be one of own, bun; "node" is not',
+      'gateway.yaml, line 2, column 3: server.listener must be one of own, bun; "node" is not',
     )
     expect(refused('', { GATEWAY_SERVER_LISTENER: 'Bun' })).toBe(
       'GATEWAY_SERVER_LISTENER must be one of own, bun; "Bun" is not',

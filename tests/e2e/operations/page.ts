@@ -65,7 +65,7 @@ const LOOP = `set -euo pipefail; exec 2>&1; while IFS= read -r file; do source "
 
 /** A bash in the folder of the source tree, with this environment alone besides where programs are found. */
 export const openShell = (folder: string, env: Readonly<Record<string, string>>): OperatorShell => {
-  const { PATH = '', HOME = '', TMPDIR = '' } = process.env
+  const [PATH, HOME, TMPDIR] = [process.env.PATH ?? '', process.env.HOME ?? '', process.env.TMPDIR ?? '']
   mkdirSync(folder, { recursive: true })
   const shell = Bun.spawn(['bash', '-c', LOOP], {
     cwd: ROOT,
