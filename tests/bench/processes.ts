@@ -35,7 +35,7 @@ const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
  * not the gateway's doing. `busy` tells.
  */
 const CONNECTIONS = { pair: 64, kafka: 128 }
-const AIM = { pair: 1.8, kafka: 0.9 }
+const AIM = { pair: 1.8, kafka: 0.85 }
 /**
  * The sender of a gateway on Kafka becomes warm eight times as slowly as what serves, and its compilers work in bursts for some two minutes: with the usual share,
  * and after one calm round, they are measured with it (1 to 2 us of a request).
