@@ -1,5 +1,6 @@
-// Aliases that entries of `bootstrap:` give to models and endpoint scopes. One that somebody else has does not hold up the rest of an entry: it goes without it,
-// lets go of what it no longer says, and takes the word once whoever has it let go. So words may be exchanged within one start.
+// Aliases that entries of `bootstrap:` give to models and endpoint scopes. An alias that another row has does not hold
+// up the rest of an entry: the entry is seeded without it, releases the aliases that it no longer lists, and takes the
+// missing one once the other row has released it. So two entries can exchange aliases within one start.
 import type { Bootstrap } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import type { EventRecord } from '../../domain/kernel/decision.ts'
@@ -12,11 +13,11 @@ import { providerNamed } from './providers.ts'
 
 const sameWord = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase()
 
-/** Whether something was refused since somebody else has a word. */
+/** Whether the command was refused since another row has the alias. */
 const isTaken = (error: unknown): error is Rejection =>
   error instanceof Rejection && error.reason === 'conflict' && error.param === 'aliases'
 
-/** Why a word cannot be had, or null. Throws what is refused for another reason. */
+/** Why an alias cannot be taken, or null. Throws a rejection that has another cause. */
 const refusalOf = (decide: () => unknown): string | null => {
   try {
     decide()
@@ -27,7 +28,10 @@ const refusalOf = (decide: () => unknown): string | null => {
   }
 }
 
-/** What is decided with as many of the wanted aliases as can be had: those that it has (`had`) go before new ones. */
+/**
+ * Decides with as many of the wanted aliases as can be taken. Aliases that the row has already (`had`) go before new
+ * ones.
+ */
 export const decideWithWords = (
   wanted: readonly string[],
   had: readonly string[],
@@ -48,7 +52,7 @@ export const decideWithWords = (
   return decide(without())
 }
 
-/** The aliases that entries of the settings say in vain, once everything is seeded. */
+/** The aliases of entries that are not in effect, once everything is seeded. */
 export const wordNotes = (bootstrap: Bootstrap, state: ControlReader): string[] => {
   const { endpoints = [] } = bootstrap
   return [

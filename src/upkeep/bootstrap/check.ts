@@ -1,4 +1,5 @@
-// What a schema cannot say of `bootstrap:`: values that can be meant, names that something has. Each flaw is one line that begins with its path.
+// Checks of `bootstrap:` beyond its schema: values that the rules accept, names that exist. Each flaw is one line that
+// begins with its path.
 import type { Bootstrap } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import type { KindTable } from '../models/kind-table.ts'
@@ -9,11 +10,13 @@ import { rowsAbout } from './prices.ts'
 import type { SeedDeps } from './step.ts'
 import { unsoundFlaw } from './validate.ts'
 
-/** What can be told from the settings alone: the first flaw, or null. */
+/** What can be checked from the settings alone: the first flaw, or null. */
 export const bootstrapFlaw = (bootstrap: Bootstrap, kinds: KindTable): string | null =>
   unsoundFlaw(bootstrap, kinds) ?? usualKeyFlaw(bootstrap) ?? repetitionFlaw(bootstrap)
 
-/** An entry may say of one of the usual keys what limits it, never what it opens: that is the environment's. */
+/**
+ * An entry may set the limits of one of the usual keys, never its scopes or its text: these belong to the environment.
+ */
 const usualKeyFlaw = ({ keys = [] }: Bootstrap): string | null => {
   for (const [i, { name, tenant = DEFAULT_TENANT, scopes, key_env }] of keys.entries()) {
     const usual = usualKey(tenant, name)
@@ -27,7 +30,10 @@ const usualKeyFlaw = ({ keys = [] }: Bootstrap): string | null => {
   return null
 }
 
-/** Names may stand for rows that an earlier start or the API made, so this needs the folded log. Throws BootstrapRefused with the first that nothing has. */
+/**
+ * Names may stand for rows that an earlier start or the API made, so this needs the folded log. Throws BootstrapRefused
+ * with the first name that no row has.
+ */
 export const requireReferences = (bootstrap: Bootstrap, { live, kindTable, env }: SeedDeps): void => {
   const flaw = referenceFlaw(bootstrap, live.control, usualNames(kindTable, env))
   if (flaw !== null) throw new BootstrapRefused(flaw)

@@ -1,8 +1,12 @@
-// Providers that nobody can call for want of a credential. Their rows are in order, so only a start can say which variable was forgotten: clients just hear that no provider can be used.
+// Providers that cannot be called for want of a credential. Their rows are valid, so only a start can report which
+// variable is missing: clients just get the error that no provider is usable.
 import type { ControlReader } from '../../domain/control.ts'
 import type { SeedDeps } from './step.ts'
 
-/** One line for each active provider whose kind needs a credential and that has none: neither in its variable nor stored. */
+/**
+ * One line for each active provider whose kind needs a credential, where neither its variable nor the stored row has
+ * one.
+ */
 export const credentialNotes = (
   control: ControlReader,
   { kindTable, env }: Pick<SeedDeps, 'kindTable' | 'env'>,

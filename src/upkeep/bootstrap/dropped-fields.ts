@@ -1,5 +1,6 @@
-// What an entry about a model no longer says, and what the model keeps all the same since a catalogue or the provider's listing may have filled it: told only where
-// it is known that a new model would have another. Nobody is asked for that, so what a listing may have said is told of nowhere.
+// Fields that the entry of a model no longer sets, and whose values the model keeps, since a catalogue or the
+// provider's listing may have filled them. A field is reported only where a new model would certainly have another
+// value. No provider is called for this, so a value that may come from a listing is not reported.
 import type { BootstrapModel } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { canonicalJson } from '../../domain/kernel/tables.ts'
@@ -14,10 +15,10 @@ const STAYS = 'what the model has stays, though nothing says it here and a new m
 const PRICES = ['input_cost_per_million', 'output_cost_per_million', 'cached_input_cost_per_million'] as const
 const SIZES = ['context_window', 'max_output_tokens'] as const
 
-/** What catalogues and kinds say of the models that entries are about, of those that were there before a start. */
+/** What catalogues and kinds have about the models of entries that were there before a start. */
 export type KnownFacts = Map<BootstrapModel, ModelFacts>
 
-/** Once everything is seeded: what an entry says may have ended what it does not say. */
+/** Notes about dropped fields, once everything is seeded: what an entry sets may have replaced what it does not set. */
 export const unsaidNotes = (known: KnownFacts, state: ControlReader, kinds: KindTable): string[] => {
   const notes = [...known].flatMap(([entry, facts]) => {
     const { provider: providerName, name } = entry
@@ -31,7 +32,7 @@ export const unsaidNotes = (known: KnownFacts, state: ControlReader, kinds: Kind
   return notes.sort() // they came as providers were read, beside one another
 }
 
-/** `known`: what catalogues and the kind say. `listing`: how the provider can be asked; undefined: it cannot. */
+/** `known`: the facts of catalogues and of the kind. `listing`: how the provider lists models; undefined: it cannot. */
 const unsaidOf = (
   entry: BootstrapModel,
   row: ModelRow,
@@ -57,7 +58,7 @@ const unsaidFigures = (
 ): string[] => {
   const differs = (member: (typeof PRICES | typeof SIZES)[number]) =>
     entry[member] === undefined && row[member] !== known[member]
-  // Where a catalogue knows it, it is not unknown of a new model, whatever a listing says.
+  // Where a catalogue has the value, a new model would have it, whatever a listing has.
   const isUnknown = (member: (typeof PRICES | typeof SIZES)[number]) => row[member] === null
   const prices = PRICES.filter((member) => {
     if (member === 'cached_input_cost_per_million')
@@ -74,7 +75,7 @@ const unsaidTiers = (entry: BootstrapModel, row: ModelRow, known: ModelFacts): s
   return canonicalJson(tiers) === canonicalJson(known.price_tiers ?? null) ? [] : ['price_tiers']
 }
 
-/** The member that a new model would have otherwise: what it can do, or only who says so. */
+/** The member that a new model would have otherwise: its capabilities, or only their source. */
 const unsaidCapabilities = (
   entry: BootstrapModel,
   row: ModelRow,

@@ -1,4 +1,5 @@
-// An entry of `bootstrap:` that stands twice: each of the two would undo the other at every start. Told from the settings alone.
+// Entries of `bootstrap:` that name the same thing twice: each would undo the other at every start. Found from the
+// settings alone.
 import type { Bootstrap, BootstrapOverride } from '../../domain/bootstrap.ts'
 import { BUDGET_DEFAULTS } from '../../domain/budgets/budget.ts'
 import { DEFAULT_TENANT } from './names.ts'
@@ -9,7 +10,10 @@ interface Told {
   readonly identity: readonly string[]
 }
 
-/** The first entry that is about the same as one before it, as one line that begins with its path; null when there is none. Corrections of prices may repeat: the later holds. */
+/**
+ * The first entry that names the same thing as an earlier one, as one line that begins with its path; null when there
+ * is none. Corrections of prices may repeat: the later one holds.
+ */
 export const repetitionFlaw = (bootstrap: Bootstrap): string | null => {
   for (const entries of sectionsOf(bootstrap)) {
     const met = new Map<string, string>()
@@ -23,7 +27,7 @@ export const repetitionFlaw = (bootstrap: Bootstrap): string | null => {
   return null
 }
 
-/** Of each section its entries, by what the tables of the state tell rows apart with. */
+/** The entries of each section, with the identity by which the tables of the state distinguish rows. */
 const sectionsOf = (bootstrap: Bootstrap): readonly (readonly Told[])[] => {
   const { tenants = [], keys = [], providers = [], models = [], endpoints = [] } = bootstrap
   const { overrides = [], budgets = [] } = bootstrap
@@ -40,7 +44,7 @@ const sectionsOf = (bootstrap: Bootstrap): readonly (readonly Told[])[] => {
   )
   return [
     tenants.map(({ slug }, i) => ({ path: `tenants[${i}].slug`, identity: [slug] })),
-    // Names of keys are told apart by case too.
+    // Names of keys are case-sensitive.
     keys.map(({ tenant = DEFAULT_TENANT, name }, i) => ({ path: `keys[${i}].name`, identity: [tenant, name] })),
     keys.flatMap(({ id }, i) => (id === undefined ? [] : [{ path: `keys[${i}].id`, identity: [id] }])),
     providers.map(({ name }, i) => ({ path: `providers[${i}].name`, identity: [name.toLowerCase()] })),
@@ -67,7 +71,9 @@ const sectionsOf = (bootstrap: Bootstrap): readonly (readonly Told[])[] => {
 const limitedBy = ({ type, id = '' }: { readonly type: string; readonly id?: string }): string =>
   type === 'tenant' ? '' : type === 'key' ? id : id.toLowerCase()
 
-/** A name of a key, as an override of no tenant says it -> the key with its tenant, where that is clear. */
+/**
+ * The name of a key, as an override without tenant writes it -> the key with its tenant, where only one has that name.
+ */
 const keyNames = (keys: NonNullable<Bootstrap['keys']>): ReadonlyMap<string, string> => {
   const full = keys.map(({ tenant = DEFAULT_TENANT, name }) => [`${tenant}/${name}`, name] as const)
   const bare = Map.groupBy(full, ([, name]) => name)
@@ -75,7 +81,7 @@ const keyNames = (keys: NonNullable<Bootstrap['keys']>): ReadonlyMap<string, str
   return new Map([...clear, ...full.map(([name]) => [name, name] as const)])
 }
 
-/** The target in one of its spellings; without a word in front it is a provider. */
+/** The target in one of its spellings; a target without a prefix is a provider. */
 const targetOf = ({ tenant, target }: BootstrapOverride, keyNamed: ReadonlyMap<string, string>): string => {
   const text = target?.trim() || '*'
   // Names of keys may end in blanks.

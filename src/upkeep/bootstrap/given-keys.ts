@@ -1,4 +1,5 @@
-// Whether the texts that the environment gives keys open anything, once everything is seeded: what the API did to a key since stands over its variable.
+// Whether the key texts of the environment open anything, once everything is seeded. What the API did to a key since
+// then takes precedence over its variable.
 import { type ApiKeyRow, hasExpired } from '../../domain/access/api-key.ts'
 import { retiredAtMs } from '../../domain/access/retired-secrets.ts'
 import type { ControlReader } from '../../domain/control.ts'
@@ -8,14 +9,17 @@ import type { SeedReport } from './step.ts'
 
 type Given = Pick<PreparedKey, 'fresh' | 'nowMs'>
 
-/** The key that a text opens, whoever's it is; undefined when it opens none. */
+/** The key that a text opens, of any tenant or name; undefined when it opens none. */
 const openedBy = (state: ControlReader, { fresh, nowMs }: Given): ApiKeyRow | undefined =>
   state
     .table('keys')
     .findRows('digest', fresh.digest)
     .find((row) => row.status === 'active' && !hasExpired(row, nowMs()))
 
-/** The key that has, or had, this text by the settings or under its name: nothing was decided about it, since they say what they said before. */
+/**
+ * The key that has, or had, this text by the settings or under its name. The seeder decided nothing about it, since the
+ * settings are unchanged.
+ */
 const leftAsItIs = (state: ControlReader, one: PreparedKey, finder: KeyFinder): ApiKeyRow | undefined => {
   const { digest } = one.fresh
   const seeded = seededRows(state, one, finder)
@@ -39,7 +43,10 @@ const endOf = (state: ControlReader, row: ApiKeyRow, { fresh, nowMs }: Given): {
   return { why: rotated, mend }
 }
 
-/** Why the text that the environment gives opens nothing and what to do, where no step has said it; [] otherwise. `finder`: of names that hold its own. */
+/**
+ * Why the text that the environment gives opens nothing and what to do, where no step has reported it; [] otherwise.
+ * `finder`: of names that contain its name.
+ */
 export const deadText = (state: ControlReader, one: PreparedKey, finder: KeyFinder): string[] => {
   if (one.given === null || openedBy(state, one) !== undefined) return []
   const row = leftAsItIs(state, one, finder)
@@ -56,7 +63,7 @@ export const usualTextNotes = (prepared: readonly PreparedKey[], state: ControlR
   return own.flatMap((one) => deadText(state, one, finder).map((note) => `${called(one)}: ${note}`))
 }
 
-/** The usual variables whose text opens a key, with what that key may do. */
+/** The usual variables whose text opens a key, with the scopes of that key. */
 export const workingTexts = (prepared: readonly PreparedKey[], state: ControlReader): SeedReport['working'] =>
   prepared.flatMap((one) => {
     const variable = usualKey(one.tenantSlug, one.name)?.variable

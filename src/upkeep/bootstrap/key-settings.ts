@@ -1,4 +1,4 @@
-// What `bootstrap.keys` says of keys that are there: their scopes, end, limits and policy, as long as the API has not edited them.
+// What `bootstrap.keys` sets of existing keys: scopes, end, limits and policy, as long as the API has not edited them.
 import { type ApiKeyRow, decideApiKey, hasExpired } from '../../domain/access/api-key.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import type { EventRecord } from '../../domain/kernel/decision.ts'
@@ -17,7 +17,7 @@ const listedOf = (prepared: readonly PreparedKey[]): readonly Listed[] =>
 
 const finderOf = (listed: readonly Listed[]): KeyFinder => new KeyFinder(new Set(listed.map(({ name }) => name)))
 
-/** The end that an entry asks for; undefined where it has none to say, since its hours count from when the key was made. */
+/** The end that an entry sets; undefined where it sets none, since its hours count from when the key was made. */
 const endOf = ({ entry }: Listed): string | null | undefined => {
   if (entry.expires_at !== undefined) return momentOf(entry.expires_at)
   return entry.expires_in_hours === undefined ? null : undefined
@@ -26,13 +26,13 @@ const endOf = ({ entry }: Listed): string | null | undefined => {
 const isSameMoment = (a: string | null, b: string | null): boolean =>
   a === null || b === null ? a === b : Date.parse(a) === Date.parse(b)
 
-/** What of a row is not as its entry says, but for its policy: these members, as the entry says them. */
+/** The members of a row that differ from its entry, without the policy, with the values of the entry. */
 const differenceOf = (row: ApiKeyRow, one: Listed): Omit<Partial<Settings>, 'routing_policy_id'> => {
   const { entry, scopes, tenantSlug, name } = one
   const limits = entry.rate_limits ?? null
   const end = endOf(one)
   return {
-    // What the keys of the environment open is not for an entry to say.
+    // The scopes of the environment's keys are not set by an entry.
     ...(usualKey(tenantSlug, name) !== undefined || hasScopes({ scopes }, row.scopes) ? {} : { scopes }),
     ...(end === undefined || isSameMoment(end, row.expires_at) ? {} : { expires_at: end }),
     ...(canonicalJson(limits) === canonicalJson(row.rate_limits) ? {} : { rate_limits: limits }),
@@ -46,14 +46,15 @@ const policyDifferenceOf = (
   { entry }: Listed,
 ): Pick<Partial<Settings>, 'routing_policy_id'> => {
   const policyId = policyOf(state, row.tenant_id, entry)
-  // A policy that is gone has no name that an entry could say.
+  // A deleted policy has no name that an entry could use.
   const isGone = row.routing_policy_id !== null && state.table('policies').get(row.routing_policy_id) === undefined
   return policyId === row.routing_policy_id || (policyId === null && isGone) ? {} : { routing_policy_id: policyId }
 }
 
 /**
- * Whether an entry may give a key more time than it has. Only the newest of its keys, and one that has ended only while its text is the one that the
- * environment gives: a text that the API gave it, or that nobody here knows, and that has ended must not work again by a start.
+ * Whether an entry may prolong a key. It may prolong only the newest of its keys, and an ended key only while its text
+ * is the one that the environment gives: an ended key must not work again after a start when its text came from the API
+ * or is not known to this process.
  */
 const mayProlong = (one: Listed, row: ApiKeyRow, rows: readonly ApiKeyRow[]): boolean =>
   row.id === rows.at(-1)!.id && (!hasExpired(row, one.nowMs()) || hasGivenText(one, row))
@@ -65,8 +66,8 @@ const isLater = (end: string | null, than: string | null): boolean =>
   than !== null && (end === null || Date.parse(end) > Date.parse(than))
 
 /**
- * They come behind the steps that make keys: of one that this start makes there is nothing left to say. Where its policy cannot be used, the rest is as the
- * entry says all the same, and `keySettingNotes` tells why.
+ * These steps come after the steps that make keys: a key that this start makes has its settings already. Where its
+ * policy cannot be used, the rest is set all the same, and `keySettingNotes` reports why.
  */
 export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] => {
   const listed = listedOf(prepared)
@@ -116,7 +117,7 @@ const CALLED: Readonly<Record<keyof Settings, string>> = {
   routing_policy_id: 'routing_policy',
 }
 
-/** What an entry says in vain, once everything is seeded. */
+/** The settings of entries that are not in effect, once everything is seeded. */
 export const keySettingNotes = (prepared: readonly PreparedKey[], state: ControlReader): string[] => {
   const listed = listedOf(prepared)
   const finder = finderOf(listed)
@@ -139,7 +140,10 @@ export const keySettingNotes = (prepared: readonly PreparedKey[], state: Control
   })
 }
 
-/** That an entry says a later end of the newest key in vain. Where a new text was refused that has been said. */
+/**
+ * The note that an entry sets a later end of the newest key without effect. Where a new text was refused, that is
+ * reported already.
+ */
 const staysEnded = (row: ApiKeyRow, one: Listed): string[] => {
   const end = endOf(one)
   const isKept = row.managed_by === 'bootstrap' && end !== undefined && isLater(end, row.expires_at)

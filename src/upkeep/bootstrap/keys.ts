@@ -1,4 +1,5 @@
-// Keys of the first start and of `bootstrap.keys`. A plaintext comes from the environment, or is minted and told once, by whoever's decision counted.
+// Keys of the first start and of `bootstrap.keys`. A plaintext comes from the environment, or is minted and printed
+// once, by the process whose decision counted.
 import { type ApiKeyRow, decideApiKey, hasExpired, type Scope } from '../../domain/access/api-key.ts'
 import { retiredAtMs } from '../../domain/access/retired-secrets.ts'
 import type { BootstrapKey } from '../../domain/bootstrap.ts'
@@ -13,7 +14,10 @@ import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './step.ts'
 export const ADMIN_KEY_NAME = 'bootstrap-admin'
 export const INFERENCE_KEY_NAME = 'bootstrap-inference'
 
-/** What the settings ask for cannot be: a key that no client could send, a name that nothing has. The message is one line and holds no part of a key. */
+/**
+ * The settings ask for something impossible: a key that no client could send, a name that no row has. The message is
+ * one line and holds no part of a key.
+ */
 export class BootstrapRefused extends Error {
   override readonly name = 'BootstrapRefused'
 }
@@ -62,7 +66,10 @@ interface Wanted {
   readonly entry: BootstrapKey | null
 }
 
-/** The keys that should be there. Throws BootstrapRefused for one that no client could send, or whose variable is not set. */
+/**
+ * The keys that the settings and the environment ask for. Throws BootstrapRefused for a key that no client could send,
+ * or whose variable is not set.
+ */
 export const wantedKeys = (
   { bootstrap, adminKey, inferenceKey }: SeedInput,
   deps: Pick<SeedDeps, 'env' | 'minKeyLength'>,
@@ -93,8 +100,8 @@ export const wantedKeys = (
 }
 
 /**
- * An entry with the name of one of the usual keys is that key: it has the usual scopes, and the text that the environment gives. Settings that list a
- * key with every scope bring their own: nothing else is minted then.
+ * An entry with the name of one of the usual keys is that key: it has the usual scopes, and the text that the
+ * environment gives. Where the settings list a key with every scope, no further key is minted.
  */
 const withUsual = (usual: readonly Wanted[], entries: readonly Wanted[]): Wanted[] => {
   const isSame = (a: Wanted, b: Wanted) => a.name === b.name && a.tenantSlug === b.tenantSlug
@@ -114,7 +121,10 @@ const expiryOf = (entry: BootstrapKey | null, nowMs: number): string | null => {
   return entry?.expires_in_hours === undefined ? null : new Date(nowMs + entry.expires_in_hours * HOUR_MS).toISOString()
 }
 
-/** The id of the policy that an entry names, null where it names none. Throws Rejection for a name that its tenant cannot use: a key has that policy, or is left as it is. */
+/**
+ * The id of the policy that an entry names, null where it names none. Throws Rejection for a name that its tenant
+ * cannot use: then a new key is not made, and an existing key is left as it is.
+ */
 export const policyOf = (state: ControlReader, tenantId: string, entry: BootstrapKey | null): string | null => {
   const name = entry?.routing_policy
   if (name === undefined) return null
@@ -130,7 +140,10 @@ const hasOthers = (state: ControlReader, mine: ReadonlySet<string>): boolean => 
   return false
 }
 
-/** The secret of the newest is rotated, whatever else the API has set; no other keeps a secret that settings gave it before. */
+/**
+ * The secret of the newest key is rotated, whatever else the API has set. No older key keeps a secret that the settings
+ * gave it before.
+ */
 const rotated = (state: ControlReader, active: readonly ApiKeyRow[], digest: string): EventRecord[] => {
   const [newest, ...older] = active.toReversed()
   const stale = older.filter((row) => row.digest === row.seeded_digest)
@@ -141,7 +154,7 @@ const rotated = (state: ControlReader, active: readonly ApiKeyRow[], digest: str
   ]
 }
 
-/** How a key that is wanted is called in notes. */
+/** How notes name a wanted key. */
 export const called = ({ name, tenantSlug }: Pick<Wanted, 'name' | 'tenantSlug'>): string => {
   const usual = usualKey(tenantSlug, name)
   return `the key "${name}" of ${tenantSlug}${usual === undefined ? '' : ` (${usual.variable})`}`
@@ -169,8 +182,9 @@ const noMore = (what: string): string =>
   `left out: its text ${what}: such a text never works again; give it another one`
 
 /**
- * What a text that the environment gives needs: nothing where the settings say what they said before, since what became of the key meanwhile, a rotation
- * or the end of it, stands; a rotation where the key works; null for a new key. Throws Rejection for a text that is not to be used.
+ * The events for a key whose text the environment gives: none where the settings are unchanged, since a rotation or an
+ * end that the key met meanwhile stands; a rotation where the key works; null for a new key. Throws Rejection for a
+ * text that must not be used.
  */
 const decideGiven = (
   state: ControlReader,
@@ -184,7 +198,7 @@ const decideGiven = (
   return working.length === 0 ? null : rotated(state, working, digest)
 }
 
-/** The keys that an entry is about: the one that it tells by an id, else those that settings know by its name. */
+/** The keys that an entry is about: the one of its id, else those that the settings made under its name. */
 export const seededRows = (state: ControlReader, wanted: Wanted, finder: KeyFinder): readonly ApiKeyRow[] => {
   const [tenantId] = state.table('tenants').find('slug', wanted.tenantSlug)
   if (tenantId === undefined) return []
@@ -193,8 +207,9 @@ export const seededRows = (state: ControlReader, wanted: Wanted, finder: KeyFind
 }
 
 /**
- * Pure: what one wanted key needs. `mine`: ids of the keys that this start makes, which are no reason against one another. One that is minted is minted
- * once: what the API changed, renamed or revoked, or made under its name, stands in its place.
+ * Pure: the events that one wanted key needs. `mine`: ids of the keys that this start makes, which do not conflict with
+ * each other. A minted key is minted once: a key that the API changed, renamed, revoked, or made under its name stands
+ * in its place.
  */
 const decideKey = (
   state: ControlReader,
@@ -231,12 +246,12 @@ const decideKey = (
     managed_by: 'bootstrap',
     granter: SEEDER,
   })
-  // What has expired has ended: a changed secret is that of a new key, or nobody could come in by it.
+  // An expired key stays ended: a changed secret goes to a new key, else the key could not be used.
   const ended = seeded.filter((row) => wanted.given !== null && row.digest === row.seeded_digest)
   return [...ended.flatMap(({ id }) => decideApiKey(state, { do: 'revoke', id })), ...issued]
 }
 
-/** A key that is wanted, with what it will be if it has to be made. */
+/** A wanted key, with the plaintext and id that it gets if it has to be made. */
 export interface PreparedKey extends Wanted {
   readonly plaintext: string
   readonly fresh: { readonly id: string; readonly digest: string; readonly nowMs: number }
@@ -245,8 +260,9 @@ export interface PreparedKey extends Wanted {
 }
 
 /**
- * Mints what may be needed, once for the life of the process: when the outcome of a first try is not known, the next one must be able to
- * recognise its keys, or nobody would ever learn them. Throws BootstrapRefused for a key that no client could send.
+ * Mints what may be needed, once for the life of the process: when the result of a first try is indefinite, the next
+ * one must recognise its keys, or their plaintexts would never be printed. Throws BootstrapRefused for a key that no
+ * client could send.
  */
 export const prepareKeys = (input: SeedInput, deps: SeedDeps): readonly PreparedKey[] =>
   wantedKeys(input, deps).map((one) => {

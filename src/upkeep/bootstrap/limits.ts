@@ -1,4 +1,5 @@
-// Budgets, cache rules, tools and tool policies of `bootstrap:`. Names instead of ids; what the API edited since is left alone.
+// Budgets, cache rules, tools and tool policies of `bootstrap:`. Entries use names instead of ids; what the API edited
+// since is left alone.
 import type { Bootstrap } from '../../domain/bootstrap.ts'
 import { BUDGET_DEFAULTS, budgetKey, decideBudget } from '../../domain/budgets/budget.ts'
 import { budgetTarget } from '../../domain/budgets/budget-scope.ts'
@@ -77,7 +78,7 @@ const seedRule = (state: ControlReader, naming: KeyNaming, id: string, entry: En
   return decideCacheRule(state, { do: 'upsert', id, ...settings })
 }
 
-/** What an entry says of a cache rule. `ids`: of the key or tenant that a name means. */
+/** The fields of a cache rule that an entry sets. `ids`: of the key or tenant that a name means. */
 export const ruleOf = (
   { tenant, scopes: given, ...fields }: Entry<'cache_rules'>,
   ids: { key(name: string): string; tenant(slug: string): string },
@@ -102,7 +103,7 @@ const seedTool = (state: ControlReader, id: string, entry: Entry<'tools'>): Even
   return decideTool(state, { do: 'change', id: row.id, ...settings })
 }
 
-/** What an entry says of a tool. */
+/** The fields of a tool that an entry sets. */
 export const toolOf = ({ tenant: _, kind = 'function', enabled = true, ...said }: Entry<'tools'>) => ({
   ...TOOL_DEFAULTS,
   ...said,
@@ -158,7 +159,7 @@ const namedBudget = (state: ControlReader, naming: KeyNaming, entry: Entry<'budg
           : scope.id
     return budgetKey(tenantId, budgetTarget(state, tenantId, { type: scope.type, id }), window)
   } catch (error) {
-    if (error instanceof Rejection) return '' // said when it was seeded
+    if (error instanceof Rejection) return '' // reported when it was seeded
     throw error
   }
 }

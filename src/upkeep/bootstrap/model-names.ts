@@ -1,4 +1,5 @@
-// How a file names one row of the registry of models. A bare name means the rows of every provider that serves it; where an id stands, one row is meant.
+// How a file names one row of the registry of models. A bare name means the rows of every provider that serves it; an
+// id means one row.
 import type { ControlReader } from '../../domain/control.ts'
 import type { ManagedBy } from '../../domain/kernel/fields.ts'
 import type { ModelRow } from '../../domain/registry/model.ts'
@@ -15,12 +16,18 @@ const textOfRow = (state: ControlReader, { id, name, provider_id }: ModelRow): s
   return text.length <= MAX_LENGTH && modelOf(state, text) === id ? text : null
 }
 
-/** The models that one row names, as a file names them: of an id the row that it means, not the name, which others may have too. Remembers what it could not say so. */
+/**
+ * The models that one row names, as a file names them: for an id the name of its row, unless other rows have that name
+ * too. Collects what has no such name.
+ */
 export class ModelTexts {
   readonly #ids: string[] = []
   readonly #gone: string[] = []
 
-  /** `managedBy`: of the row that names them. What the settings say waits for a row to come; what the API said is a name that nobody has. */
+  /**
+   * `managedBy`: of the row that names them. A name in a row of the settings may be of a model that comes later; a name
+   * in a row of the API that no model has is dead.
+   */
   constructor(
     readonly state: ControlReader,
     readonly managedBy: ManagedBy,
@@ -40,7 +47,10 @@ export class ModelTexts {
     return `${GONE}${text}`.slice(0, MAX_LENGTH).toWellFormed()
   }
 
-  /** The note about an entry that names a row by its id, which another installation does not have, or one that is not there. */
+  /**
+   * The note about an entry that names a row by its id, which another installation does not have, or a row that does
+   * not exist.
+   */
   noteOn(what: string): { readonly note?: string } {
     const notes = [
       ...(this.#ids.length === 0

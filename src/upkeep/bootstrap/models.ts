@@ -1,4 +1,5 @@
-// Models of `bootstrap:`, and those that seeded providers come with. What has to be known of new ones is asked for before anything is decided.
+// Models of `bootstrap:`, and those that come with seeded providers. The facts of new models are fetched before
+// anything is decided.
 import type { BootstrapModel } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { DEFAULT_PRIORITY, decideModel, naturalKey } from '../../domain/registry/model.ts'
@@ -14,7 +15,7 @@ import { modelEntries } from './names.ts'
 import { providerNamed } from './providers.ts'
 import { decideSteps, type SeedDeps, type SeedInput, type SeedReport, type SeedStep } from './step.ts'
 
-/** What a kind's usual variable brings when the provider cannot be asked: few, current, and in the price catalogue. */
+/** The models of a kind's usual variable when the provider cannot list: few, current, and in the price catalogue. */
 const WELL_KNOWN: Readonly<Record<string, readonly string[]>> = {
   openai: ['gpt-5.5', 'gpt-5.4-mini', 'gpt-4.1', 'gpt-4.1-mini', 'gpt-4o', 'gpt-4o-mini'],
   anthropic: ['claude-opus-5-5', 'claude-sonnet-5', 'claude-haiku-4-5'],
@@ -31,9 +32,9 @@ const WELL_KNOWN: Readonly<Record<string, readonly string[]>> = {
   cohere: ['command-a-03-2025', 'command-r7b-12-2024'],
   sandbox: ['sandbox-echo'],
 }
-/** What a start waits for a provider that is asked for its models. */
+/** How long a start waits for the listing of a provider. */
 const LISTING_MS = 3_000
-/** Providers that are asked at once. */
+/** Providers that are listed at the same time. */
 const AT_ONCE = 32
 
 const unknown = (name: string): ListedModel => ({
@@ -43,7 +44,10 @@ const unknown = (name: string): ListedModel => ({
   capabilities: null,
 })
 
-/** `before`: the steps that come first, which make the providers. `known`: takes what catalogues know of models that were there before. */
+/**
+ * `before`: the steps that come first, which make the providers. `known`: takes the facts that catalogues have of
+ * models that were there before.
+ */
 export const modelSteps = async (
   input: SeedInput,
   before: readonly SeedStep[],
@@ -58,7 +62,10 @@ export const modelSteps = async (
   return [...steps, ...usual]
 }
 
-/** Providers are asked beside one another, each of them once: its first model waits for the listing that the others find. */
+/**
+ * Providers are listed concurrently, each once: the first model of a provider waits for the listing, the others find
+ * it.
+ */
 const entrySteps = async (
   entries: readonly BootstrapModel[],
   expected: ControlReader,
@@ -94,7 +101,7 @@ const modelStep = async (
   const [existing] = expected.table('models').find('natural', naturalKey(provider.id, entry.name))
   const row = existing === undefined ? undefined : expected.table('models').get(existing)
   const facts = row === undefined ? await deps.modelCatalogue.factsOf(provider, upstreamModel) : null
-  // Nobody is asked: a start does not wait for providers of whom it needs nothing.
+  // No provider is called: a start does not wait for providers from which it needs nothing.
   if (row?.managed_by === 'bootstrap')
     known.set(entry, await deps.modelCatalogue.factsOfListed(provider, unknown(upstreamModel)))
   const id = deps.newId('mod')
@@ -102,7 +109,10 @@ const modelStep = async (
   return { what, isPatient, decide: (state) => decideEntry(state, id, entry, facts) }
 }
 
-/** What a model is of which an entry says no more, where no catalogue knows better. Prices of its own have neither tiers nor a price of cached tokens, unless it says them. */
+/**
+ * The fields of a model that its entry does not set and no catalogue has. A model with prices of its own has neither
+ * tiers nor a price of cached tokens, unless the entry sets them.
+ */
 const unfilled = (entry: BootstrapModel) => ({
   upstream_model: entry.name,
   priority: DEFAULT_PRIORITY,
@@ -114,7 +124,7 @@ const unfilled = (entry: BootstrapModel) => ({
 const decideEntry = (state: ControlReader, id: string, entry: BootstrapModel, facts: ModelFacts | null) => {
   const { provider: providerName, name, enabled, ...given } = entry
   const provider = providerNamed(state, providerName)
-  if (provider === undefined) return [] // deleted meanwhile, by somebody who meant it
+  if (provider === undefined) return [] // deleted meanwhile, on purpose
   const status = enabled === false ? 'disabled' : 'active'
   const { capability_source: said = 'operator' } = given
   const source = given.capabilities === undefined ? {} : { capability_source: said }

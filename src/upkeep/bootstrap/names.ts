@@ -23,17 +23,20 @@ interface Called {
 }
 
 /**
- * Keys by what they are called. Of each state that it is asked about it reads the keys of a tenant once: whoever decides entries one on the other makes no
- * key under a name that another entry looks for.
+ * Finds keys by their names. Reads the keys of a tenant once for each state that is passed: steps that are decided one
+ * on top of the other make no key under a name that another entry looks for.
  */
 export class KeyFinder {
   #state: ControlReader | null = null
   readonly #tenants = new Map<string, Called>()
 
-  /** `names`: those that will be asked for; null: not known before. */
+  /** `names`: those that will be looked up; null: not known before. */
   constructor(readonly names: ReadonlySet<string> | null = null) {}
 
-  /** The keys that settings know by this name, whatever they are called since, and those that have it. Ids sort by time. */
+  /**
+   * The keys that the settings made under this name, whatever they are called now, and those that have it now. Ids sort
+   * by time.
+   */
   find(state: ControlReader, tenantId: string, name: string): Readonly<Record<keyof Called, readonly ApiKeyRow[]>> {
     const { seeded, named } = this.#calledOf(state, tenantId)
     const keys = state.table('keys')
@@ -74,10 +77,13 @@ const activeKeys = (state: ControlReader, finder: KeyFinder, tenantId: string, n
   return known.length > 0 ? known : activeOf(named)
 }
 
-/** The keys that entries of `bootstrap.keys` tell by an id, by slug and name (`acme/app`): an export names keys so that a file can tell them apart. */
+/**
+ * The keys that entries of `bootstrap.keys` identify by an id, by slug and name (`acme/app`): an export gives keys
+ * distinct names in the file.
+ */
 type KeyIds = ReadonlyMap<string, string>
 
-/** What tells which key an entry means. */
+/** What identifies the key that an entry means. */
 export interface KeyNaming {
   readonly ids: KeyIds
   readonly finder: KeyFinder
@@ -101,8 +107,9 @@ const identified = (state: ControlReader, ids: KeyIds, tenantId: string | null, 
 }
 
 /**
- * A key by its id, or by the name of the only active one of that name: of that tenant when one is given, else of the tenant whose slug stands
- * before a slash (`acme/app`), else of all. What nothing has is answered as it came. Throws Rejection where it is not clear which is meant.
+ * A key by its id, or by the name of the only active one of that name: of that tenant when one is given, else of the
+ * tenant whose slug stands before a slash (`acme/app`), else of all. A text that no key has is returned as it came.
+ * Throws Rejection where several keys match.
  */
 export const keyOf = (state: ControlReader, naming: KeyNaming, tenantId: string | null, text: string): string => {
   if (state.table('keys').get(text) !== undefined) return text

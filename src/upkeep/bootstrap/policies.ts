@@ -7,7 +7,7 @@ import { decidePolicy, POLICY_DEFAULTS, type PolicyFields, policyKey } from '../
 import { tenantOf } from './names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './step.ts'
 
-/** What an entry says of a policy. `modelMeant`: a model that it names, as rows have it. */
+/** The fields of a policy that an entry sets. `modelMeant`: a model that it names, as rows have it. */
 export const policyOf = (modelMeant: (name: string) => string, given: Partial<PolicyFields>): PolicyFields => {
   const said = { ...POLICY_DEFAULTS, ...given }
   const { models: own, context_window_models: long } = said.fallback
@@ -35,7 +35,7 @@ export const policySteps = ({ bootstrap }: SeedInput, deps: Pick<SeedDeps, 'newI
     return { what: `bootstrap.policies "${name}"`, decide }
   })
 
-/** What its policies name that nobody has, once everything is seeded. */
+/** What the policies of the settings name and no row has, once everything is seeded. */
 export const policyNotes = ({ policies = [] }: Bootstrap, state: ControlReader): string[] =>
   policies.flatMap(({ name, tenant: _, ...fields }) =>
     policyWarnings(

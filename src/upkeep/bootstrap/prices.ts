@@ -1,4 +1,5 @@
-// Price corrections of `bootstrap:`. Rows are only ever added, so an entry that was changed is one more; what the API decided is never overruled.
+// Price corrections of `bootstrap:`. Rows are only ever added, so a changed entry is one more row; what the API decided
+// is never overruled.
 import type { Bootstrap, BootstrapCorrection } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import type { EventRecord } from '../../domain/kernel/decision.ts'
@@ -44,7 +45,10 @@ export const requireSoundCorrection = (entry: BootstrapCorrection): void => {
   requireCorrectable(wanted, wanted.prices)
 }
 
-/** Of entries that say the same, the `nth` needs as many rows that say so: where others came between, the repeated one holds again. */
+/**
+ * Of entries with equal content, the `nth` needs as many rows of that content: where others came between, the repeated
+ * one holds again.
+ */
 const seedCorrection = (state: ControlReader, id: string, entry: BootstrapCorrection, nth: number): EventRecord[] => {
   const wanted = wantedOf(entry)
   const about = rowsAbout(state, entry)
@@ -79,7 +83,7 @@ const momentMs = (text: string, param: 'from' | 'to'): number => {
   return ms
 }
 
-/** Also those whose provider or model was deleted since: they outlive it. */
+/** Also those whose provider or model was deleted since: corrections outlive them. */
 export const rowsAbout = (
   state: ControlReader,
   { provider, model }: Pick<BootstrapCorrection, 'provider' | 'model'>,
@@ -94,7 +98,9 @@ const textOfRow = ({ from, to, reason, ...row }: PriceCorrectionRow): string => 
   return textOf({ fromMs: Date.parse(from), toMs: Date.parse(to), reason, prices })
 }
 
-/** What an entry says, however it spells it; '' for what is no time, which is said when it is seeded. */
+/**
+ * The content of an entry, independent of its spelling; '' for an invalid time, which is reported when it is seeded.
+ */
 const meaningOf = (entry: BootstrapCorrection): string => {
   try {
     return `${correctedKey(entry.provider, entry.model)}\0${textOf(wantedOf(entry))}`
@@ -107,7 +113,7 @@ const meaningOf = (entry: BootstrapCorrection): string => {
 const overlaps = ({ from, to }: PriceCorrectionRow, { fromMs, toMs }: Wanted): boolean =>
   Date.parse(from) < toMs && fromMs < Date.parse(to)
 
-/** What the settings once made and no longer say, or say otherwise. */
+/** The corrections that the settings once made and no longer contain, or contain with other values. */
 export const forgottenCorrections = ({ price_corrections = [] }: Bootstrap, state: ControlReader): string[] => {
   const named = new Set(price_corrections.map(meaningOf))
   return [...state.table('price_corrections').rows()]

@@ -36,7 +36,10 @@ const decideSeeded = (
 
 type ProviderEntry = NonNullable<Bootstrap['providers']>[number]
 
-/** What an entry says of a provider. Throws Rejection for a kind that does not exist, and for what none of its kind can be. */
+/**
+ * The fields of a provider that an entry sets. Throws Rejection for an unknown kind, and for fields that no provider of
+ * its kind can have.
+ */
 export const providerFieldsOf = (
   { name: _, enabled: __, models: ___, ...given }: ProviderEntry,
   kinds: KindTable,
@@ -100,7 +103,7 @@ const usualSteps = (deps: SeedDeps, report: SeedReport): SeedStep[] => {
 
 /** So that the first request works with nothing set up at all. */
 const sandboxSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
-  // An empty list says that there are none.
+  // An empty list means that there are to be none.
   if (deps.kindTable.resolve(SANDBOX) === null || bootstrap.providers?.length === 0) return []
   const entry = { id: deps.newId('prov'), name: SANDBOX, status: 'active' } as const
   const fields = { ...PROVIDER_DEFAULTS, kind: SANDBOX, base_url: null }

@@ -1,5 +1,6 @@
-// The first start, and every later one: what `bootstrap:` and the usual environment variables ask for becomes decisions, once.
-// Several instances may seed at once: all of it goes through the chain, and only what counted is told.
+// The seeding of the first start and of every later one: `bootstrap:` and the usual environment variables become
+// decisions, once. Several instances may seed at once: all decisions go through the chain, and only what counted is
+// reported.
 
 import { decideTenant } from '../../domain/access/tenant.ts'
 import type { ControlReader } from '../../domain/control.ts'
@@ -40,10 +41,12 @@ const tenantSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
 }
 
 /**
- * Prepares the seeding of one process. Each run asks providers what has to be known of new models, then decides everything at once, in an order in which
- * everything finds what it names: tenants, providers, models, policies, keys, what steers and limits them, and corrected prices. That is one decision, several only when they do
- * not fit into one; a further run goes on where the last failed and tells every key that counted. Throws BootstrapRefused for a key that no client could
- * send, and a run before it writes anything when the settings name what nothing has; a run throws CommitFailure when the log does not answer.
+ * Prepares the seeding of one process. Each run fetches what has to be known of new models, then decides everything at
+ * once, in an order in which every entry finds what it names: tenants, providers, models, policies, keys, steering,
+ * limits, and corrected prices. That is one decision, or several when they do not fit into one. A further run goes on
+ * where the last one failed, and reports every key that counted. Throws BootstrapRefused for a key that no client could
+ * send. A run throws it before it writes anything when the settings name a row that does not exist; a run throws
+ * CommitFailure when the log is not reachable.
  */
 export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<SeedReport>) => {
   const keys = prepareKeys(input, deps)

@@ -1,4 +1,5 @@
-// Endpoint scopes and overrides of `bootstrap:`. What the API wrote since is left alone: an override that somebody took back stays taken back.
+// Endpoint scopes and overrides of `bootstrap:`. What the API wrote since is left alone: an override that an operator
+// lifted stays lifted.
 import type { Bootstrap, BootstrapEndpoint, BootstrapOverride } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import type { EventRecord } from '../../domain/kernel/decision.ts'
@@ -47,7 +48,7 @@ const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint
   return decideWithWords(aliases, row?.aliases ?? [], (words) => decideEndpoint(state, { ...wanted, aliases: words }))
 }
 
-/** What an entry says of an endpoint scope. `modelMeant`: a model that it names, as rows have it. */
+/** The fields of an endpoint scope that an entry sets. `modelMeant`: a model that it names, as rows have it. */
 export const endpointOf = (modelMeant: (name: string) => string, entry: BootstrapEndpoint) => {
   const { slug, name = slug, description = null, enabled = true, aliases = [], overrides } = entry
   return { slug, name, description, enabled, aliases, overrides: overridesOf(modelMeant, overrides) }
@@ -74,7 +75,7 @@ const aboutOf = (state: ControlReader, naming: KeyNaming, entry: BootstrapOverri
   return { kind, target: targetOf(state, kind, given, true), tenant_id }
 }
 
-/** The target of an entry as the API is told it. `keyMeant`: the id of the key that a name means. */
+/** The target of an entry in the API's form. `keyMeant`: the id of the key that a name means. */
 export const targetSaid = ({ target }: BootstrapOverride, keyMeant: (name: string) => string): string | null => {
   const name = /^key:(.*)$/s.exec(target ?? '')?.[1]
   return name === undefined ? (target ?? null) : `key:${keyMeant(name)}`
@@ -82,7 +83,10 @@ export const targetSaid = ({ target }: BootstrapOverride, keyMeant: (name: strin
 
 const isSeeded = ({ actor }: OverrideRow): boolean => isSeeder(actor)
 
-/** Of what it is about only the last row counts; one that somebody else wrote is theirs. One that has expired was there in its time. */
+/**
+ * Only the last row of the same target counts; a row that the API wrote is left alone. An expired override has been in
+ * force in its time.
+ */
 const seedOverride = (
   state: ControlReader,
   naming: KeyNaming,
@@ -120,7 +124,7 @@ const seedOverride = (
   })
 }
 
-/** What its endpoint scopes name that nobody has, and what the settings no longer name. */
+/** What the endpoint scopes of the settings name and no row has, and what the settings no longer name. */
 export const steeringNotes = (bootstrap: Bootstrap, state: ControlReader, nowMs: number): string[] => {
   const { endpoints = [] } = bootstrap
   const notes = endpoints.flatMap((entry) => {
@@ -144,7 +148,7 @@ const forgottenOverrides = (bootstrap: Bootstrap, state: ControlReader, nowMs: n
         const { kind, target, tenant_id } = aboutOf(state, naming, entry)
         return overrideKey(kind, target, tenant_id)
       } catch (error) {
-        if (error instanceof Rejection) return '' // said when it was seeded
+        if (error instanceof Rejection) return '' // reported when it was seeded
         throw error
       }
     }),

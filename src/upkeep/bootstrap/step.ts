@@ -34,16 +34,22 @@ export interface SeedInput {
 export interface SeedReport {
   /** Keys that this process made and that count: to be shown once, on the terminal, and nowhere else. */
   readonly minted: { readonly name: string; readonly scopes: readonly string[]; readonly plaintext: string }[]
-  /** Of `GATEWAY_BOOTSTRAP_ADMIN_KEY` and `GATEWAY_BOOTSTRAP_INFERENCE_KEY` those whose text opens a key, with what it may do now. */
+  /**
+   * Of `GATEWAY_BOOTSTRAP_ADMIN_KEY` and `GATEWAY_BOOTSTRAP_INFERENCE_KEY` those whose text opens a key, with the key's
+   * scopes now.
+   */
   readonly working: { readonly variable: string; readonly scopes: readonly string[] }[]
   /** One line each, for people: what could not be seeded, what the settings no longer name. */
   readonly notes: string[]
 }
 
-/** What one entry of the settings needs, on the state that it is shown: [] when it is there already. Pure. A Rejection becomes a note and stops no other. */
+/**
+ * The events that one entry of the settings needs on a given state: [] when the row is there already. Pure. A Rejection
+ * becomes a note and stops no other step.
+ */
 export interface SeedStep {
   readonly what: string
-  /** It goes without what somebody else has, and is asked again behind the others, which may have let go of it. */
+  /** The step leaves out what another row has, and is decided again after the others, which may have released it. */
   readonly isPatient?: boolean
   decide(state: ControlReader): readonly EventRecord[]
 }
@@ -51,9 +57,12 @@ export interface SeedStep {
 /** Room for what stands around the events of a decision: parent, time, actor, MAC. */
 const FRAME_BYTES = 2_048
 const MAX_BYTES = DECISION_LIMITS.bytes - FRAME_BYTES
-/** The state may move while it is decided; whoever does not come to an end then goes on at the next start. */
+/**
+ * The state may move while it is decided; a process that does not get through in so many passes goes on at the next
+ * start.
+ */
 const MAX_PASSES = 4
-/** How often steps that were refused are tried again within one decision: each time the one that stood in the way of another may have made room. */
+/** How often refused steps are tried again within one decision: each time a step may have made room for another. */
 const MAX_RETRIES = 32
 
 interface Decided {
@@ -78,8 +87,9 @@ const aboutOf = ({ table, id, after }: RowChange): string => {
 }
 
 /**
- * Decides steps one on top of the other, from one of them on: as many as one decision has room for, or, without a bound, all. What is refused is tried
- * again behind the others, with those that went without something, as long as that gets further: an entry further down may have let go of its word.
+ * Decides steps one on top of the other, starting from one of them: as many as fit into one decision, or, without a
+ * bound, all. Refused steps, and steps that left something out, are tried again after the others as long as one of them
+ * succeeds: a later entry may have released its alias.
  */
 export const decideSteps = (
   base: ControlReader,
@@ -127,8 +137,8 @@ export const decideSteps = (
 }
 
 /**
- * Steps that undo what an earlier one does, which only the state shows: entries that name one thing in two ways. Each would win at every second start;
- * the first one does.
+ * Steps that undo what an earlier one does, which only the state shows: entries that name one thing in two ways.
+ * Without this each would win at every second start; now the first one wins.
  */
 const withoutQuarrels = (
   base: ControlReader,
@@ -145,7 +155,7 @@ const withoutQuarrels = (
     for (const [step, rows] of first.written) {
       for (const row of rows) {
         const before = lastWriter.get(row)
-        // Each step writes one override, and nobody else's.
+        // Each step writes one override of its own.
         if (row.startsWith(OVERRIDES) && before !== undefined && before !== step) undone.set(step, left[before]!.what)
         lastWriter.set(row, step)
       }
@@ -163,7 +173,10 @@ const withoutQuarrels = (
   }
 }
 
-/** All steps in one decision, in several only when they do not fit into one. Throws CommitFailure when the log does not answer. */
+/**
+ * All steps in one decision, in several only when they do not fit into one. Throws CommitFailure when the log is not
+ * reachable.
+ */
 export const commitSteps = async (all: readonly SeedStep[], deps: SeedDeps, report: SeedReport): Promise<void> => {
   const { live, commit, nowMs } = deps
   const { steps, notes: quarrels } = withoutQuarrels(live.control, all, nowMs())

@@ -1,4 +1,5 @@
-// What the settings once made and no longer name. It stays, and each start says so; whoever wants it gone deletes it.
+// What the settings once made and no longer name. It stays, and each start reports it; an operator deletes it through
+// the API.
 import type { Bootstrap } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { naturalKey } from '../../domain/registry/model.ts'
@@ -12,7 +13,7 @@ import type { SeedDeps, SeedInput } from './step.ts'
 export const forgottenLine = (what: string, section: string, end = 'it stays until it is deleted'): string =>
   `${what} is no longer in bootstrap.${section}; ${end}`
 
-/** Tenants, policies, keys, providers and models; the other sections tell of their own. */
+/** Tenants, policies, keys, providers and models; the other sections report their own. */
 export const forgotten = (
   { bootstrap }: SeedInput,
   { live, kindTable, nowMs }: Pick<SeedDeps, 'live' | 'kindTable' | 'nowMs'>,
@@ -67,8 +68,8 @@ const forgottenProviders = (
 }
 
 /**
- * Not those of a provider that is forgotten itself, which go with it; nor those of one that a usual variable brings: they came with it, and nothing tells
- * them from entries of the settings.
+ * Without the models of an unlisted provider, which go with it, and without those of a provider of a usual variable:
+ * these came with it and cannot be distinguished from models of entries.
  */
 const forgottenModels = (bootstrap: Bootstrap, state: ControlReader): string[] => {
   const listed = new Set((bootstrap.providers ?? []).map(({ name }) => name.toLowerCase()))

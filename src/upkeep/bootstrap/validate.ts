@@ -1,5 +1,6 @@
-// What the decisions about entries of `bootstrap:` refuse whatever there is, told before anything starts: left out with a note, a limit that somebody relies on
-// would not be in force. The rules and the words are theirs; what depends on the state is a note of the start.
+// What the decisions about entries of `bootstrap:` refuse in every state, reported before anything starts: an entry
+// left out with a note could be a limit that an operator relies on. The rules and messages are those of the decisions;
+// what depends on the state is a note of the start.
 import type { Bootstrap, BootstrapEndpoint, BootstrapModel, BootstrapOverride } from '../../domain/bootstrap.ts'
 import { BUDGET_DEFAULTS, requireSoundBudget } from '../../domain/budgets/budget.ts'
 import { requireTargetId } from '../../domain/budgets/budget-scope.ts'
@@ -24,7 +25,10 @@ const ANY_ID = `some_${'0'.repeat(35)}`
 const OWNED = { id: ANY_ID, managed_by: 'bootstrap' } as const
 const ownerOf = (tenant: string | undefined): string | null => (tenant === undefined ? null : ANY_ID)
 
-/** The first entry that says what cannot be meant, as one line that begins with the path of the field; null when there is none. */
+/**
+ * The first entry with a value that no state accepts, as one line that begins with the path of the field; null when
+ * there is none.
+ */
 export const unsoundFlaw = (bootstrap: Bootstrap, kinds: KindTable): string | null => {
   const { keys, providers = [], models, policies, endpoints, overrides, budgets, cache_rules, tools } = bootstrap
   const ofProviders = flawAmong('providers', providers, (entry) => requireSoundProvider(providerFieldsOf(entry, kinds)))
@@ -87,7 +91,7 @@ const requireEndpoint = (entry: BootstrapEndpoint): void => {
   soundEndpoint({ ...OWNED, tenant_id: ownerOf(entry.tenant), ...endpointOf(shortest, entry) })
 }
 
-/** Of a key only the state can tell whether something is one. */
+/** Only the state has the keys, so every name counts as one here. */
 const keyMeant = (name: string): string => (name === '' ? '' : ANY_ID)
 
 const requireOverride = (entry: BootstrapOverride): void => {
