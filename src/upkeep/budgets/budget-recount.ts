@@ -1,4 +1,5 @@
-// What the log says of one account, read from it anew: what outcomes have charged, and the account folded once more from its partition. Both go on where they stopped.
+// Recounts one account from the log: what outcomes have charged, and the account folded once more from its partition.
+// Both go on where they stopped.
 import { committed, overrunOf, spentOf } from '../../domain/budgets/account.ts'
 import { AccountBook } from '../../domain/budgets/account-book.ts'
 import { isEqual, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
@@ -13,11 +14,17 @@ import type { BudgetLedger } from '../../state/budgets/budgets.ts'
 const REQUESTS = TOPICS.requests.name
 const BUDGETS = TOPICS.budgets.name
 const SETTLED = 'request.settled'
-/** Outcomes of a window stand in the log from its beginning on; the clock of who wrote them may be ahead of the log's by so much. */
+/**
+ * Outcomes of a window stand in the log from the window's beginning on; the clock of their writer may be ahead of the
+ * log's by so much.
+ */
 const MARGIN_MS = 3_600_000
 /** No record is of this time. */
 const FAR_MS = 8_000_000_000_000
-/** A spool that is read from its first kept record says nothing when it holds none any more: so long it is waited for. */
+/**
+ * A spool that holds no record any more delivers nothing when it is read from its first kept record: the reader waits
+ * this long.
+ */
 const EMPTY_MS = 2_000
 /** The served account may be a few records before or behind. */
 const COMPARISONS = 20
@@ -47,9 +54,9 @@ const readOn = async (
 
 interface Place {
   next: number
-  /** Whether older records than the first one may have expired that were asked for. */
+  /** Whether records older than the first one may have expired although they were requested. */
   readonly isCut: boolean
-  /** The log knows no times here: it is read from the first record that is kept, if there is any. */
+  /** The log has no log times here: the partition is read from the first record that is kept, if there is any. */
   readonly isSpool: boolean
   met: boolean
 }
@@ -161,7 +168,10 @@ export class Refold {
     this.#partition = ledger.partitionOf(tenantId)
   }
 
-  /** Whether it is the one that is served, at the same offset. Null: it was not read so far, or they were never at the same. */
+  /**
+   * Whether it equals the account that is served, at the same offset. Null: it was not read so far, or they were never
+   * at the same offset.
+   */
   async isAlike(signal: AbortSignal): Promise<boolean | null> {
     if (this.#book === null) {
       this.#next = await this.log.since(BUDGETS, this.#partition, 0)

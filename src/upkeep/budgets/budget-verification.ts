@@ -1,4 +1,5 @@
-// Recomputes what a budget's present window has cost: from the outcomes in the requests topic, and the account once more from its partition. Compares.
+// Recomputes what a budget's present window has cost: from the outcomes in the requests topic, and the account once
+// more from its partition. Compares both.
 import { type Amount, isEqual, minus, NO_AMOUNT } from '../../domain/budgets/amount.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
@@ -8,7 +9,10 @@ import { Outcomes, Refold } from './budget-recount.ts'
 
 export interface BudgetVerdict {
   readonly account: string
-  /** By the account: what instances have told, and this one has not told yet. Without what was carried over from another cut of windows. */
+  /**
+   * By the account: what instances have reported, and what this one has not reported yet. Without what was carried over
+   * from another cut of windows.
+   */
   readonly spent: Amount
   /** By the outcomes. */
   readonly recomputed: Amount
@@ -16,13 +20,13 @@ export interface BudgetVerdict {
   readonly reserved: Amount
   readonly overrunNanoUsd: number
   readonly outcomes: number
-  /** Records that were left to read when the time was over: who asks again goes on there. */
+  /** Records that were left to read when the time was over: the next call goes on there. */
   readonly unread: number
   /** All outcomes since this window began were read: the log still holds them, and nothing is left to read. */
   readonly complete: boolean
   /** The account, folded anew from its partition, is the one that is served. Null: not all of it was read. */
   readonly foldsAlike: boolean | null
-  /** Null: it cannot be said, since not all could be read, or since it is being spent from. */
+  /** Null: undecided, since not all could be read, or since the budget is being spent from. */
   readonly matches: boolean | null
 }
 
@@ -31,13 +35,16 @@ export interface VerificationDeps {
   readonly budgets: OpenBudgets
   /** For so long one call reads and looks at the most. */
   readonly limitMs?: number
-  /** What does not match is told when nothing has moved for so long. */
+  /** A mismatch is reported when nothing has moved for so long. */
   readonly stillMs?: number
 }
 
 /** Below what proxies wait for. */
 const LIMIT_MS = 45_000
-/** Other instances tell what they spent within seconds: so long it is looked again, less where nothing has moved for as long as that takes. */
+/**
+ * Other instances report what they spent within seconds: the verifier looks again for so long, less where nothing has
+ * moved for as long as a report takes.
+ */
 const SETTLES_MS = 12_000
 const STILL_MS = 8_000
 const LOOK_MS = 500
@@ -53,12 +60,12 @@ interface Recount {
 /** Answers null where nothing is counted of a budget, or the log cannot be read now. */
 export type VerifyBudget = (row: BudgetRow, signal: AbortSignal) => Promise<BudgetVerdict | null>
 
-/** What is not read to the end in the time of one call is gone on with by the next. */
+/** What one call does not read to the end in its time, the next call goes on with. */
 export const budgetVerifier = (deps: VerificationDeps): VerifyBudget => {
   const unfinished = new Map<string, Recount>()
   const recountOf = (row: BudgetRow, { account, startMs }: BudgetStanding): Recount => {
     const begun = unfinished.get(account)
-    // Whoever reads has it for himself.
+    // The call that reads owns the recount until it ends.
     unfinished.delete(account)
     if (begun !== undefined) return begun
     const { log, budgets } = deps

@@ -1,4 +1,5 @@
-// What the log is told of a dead holder, from what it knows of it and what the outcomes say. Writes and reads nothing.
+// What is reported to the log about a dead holder, from what the log has of it and from the outcomes. Reads and writes
+// nothing.
 
 import { type Account, REMEMBERED_MS } from '../../domain/budgets/account.ts'
 import { isNothing, minus, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
@@ -11,7 +12,10 @@ import type { ByAccount, Sums } from './spool-spending.ts'
 
 /** Accounts that one record names here: well below the most that one may. */
 const ACCOUNTS_A_RECORD = 32
-/** Nobody is forgotten sooner: half of what accounts remember closed holders for, since clocks differ. */
+/**
+ * No holder is taken for forgotten sooner: half of the time for which accounts remember closed holders, since clocks
+ * differ.
+ */
 const FORGOTTEN_MS = REMEMBERED_MS / 2
 /** Unless there are many of them. */
 const MANY_HOLDERS = MOST_HOLDERS / 2
@@ -63,7 +67,10 @@ export const tellings = (
 /** Of an account's name. */
 export const budgetOf = (account: string): string => account.slice(0, account.indexOf('/'))
 
-/** The larger of what it told and what its outcomes say, and what was settled for it since. What closed it before, unless it was a retirement, knew that too. */
+/**
+ * The larger of what the holder reported and what its outcomes charge, and what was settled for it since. An event that
+ * closed it before, unless it was a retirement, included that.
+ */
 export const told = (account: string, sums: Sums, before: Holder | undefined): LeaseTally => ({
   account,
   returned: before?.returned ?? NO_AMOUNT,
@@ -75,7 +82,7 @@ export const told = (account: string, sums: Sums, before: Holder | undefined): L
 /** Closed with all that it ever spent. */
 export const isExact = ({ closed, orphaned }: Holder): boolean => closed && orphaned === undefined
 
-/** Whether it changes what the log knows of a holder. */
+/** Whether the tally changes what the log has of a holder. */
 const isNews = (tally: LeaseTally, before: Holder, closes: boolean): boolean =>
   (closes && !isExact(before)) ||
   !isNothing(minus(tally.spent, before.spent)) ||
@@ -83,9 +90,10 @@ const isNews = (tally: LeaseTally, before: Holder, closes: boolean): boolean =>
   !isNothing(minus(overrunIn(tally), overrunIn(before)))
 
 /**
- * Whoever spent from a lease was granted it in this account. That the account does not know him says that he was closed, with all that he spent, so long ago
- * that his name is forgotten: told again it would count twice. Not so where the account's own past may have expired from the log, nor where he has spent too
- * lately for that: then the log has lost what it once held.
+ * A holder that spent from a lease was granted it in this account. That the account does not list it means that it was
+ * closed, with all that it spent, so long ago that its name is forgotten: a second report would count twice. Not so
+ * where the account's own past may have expired from the log, nor where the holder has spent too lately for that: then
+ * the log has lost what it once held.
  */
 const isForgotten = (account: Account | undefined, { leased, newestMs }: Sums, logAtMs: number): boolean =>
   account !== undefined &&
@@ -93,7 +101,10 @@ const isForgotten = (account: Account | undefined, { leased, newestMs }: Sums, l
   leased &&
   (newestMs <= logAtMs - FORGOTTEN_MS || account.holders.size > MANY_HOLDERS)
 
-/** The log does not know it: the process died before it could tell. Of a budget that is gone nobody can say the terms; should it come back, it brings them. */
+/**
+ * The log does not have the holder: the process died before it reported. The terms of a deleted budget are unknown;
+ * should it come back, it brings them.
+ */
 const openedAgain = (
   tenantId: string,
   account: string,

@@ -1,4 +1,5 @@
-// A spool of a process that died has come back: what that process spent of its leases stands in the outcomes, and the rest of them is free again.
+// Recovery of a spool whose process died: the outcomes hold what that process spent of its leases; the rest of them
+// becomes free again.
 
 import { type Amount, NO_AMOUNT } from '../../domain/budgets/amount.ts'
 import { overrunIn } from '../../domain/budgets/lease.ts'
@@ -20,10 +21,11 @@ export interface RecoveryDeps extends ScribeDeps, TellingDeps {
 }
 
 /**
- * Closes the leases of every dead process of this spool. Call it once what they left open is settled, and the control state is that of the log: an old one
- * does not know every tenant that spends. Waits while the log is away; until it resolves to true, the spool must keep what `neededFrom` says. False: this
- * process stops before it could. `isSettled` false: of something that they left open nobody could read what it cost. Then what is known is told, and their
- * leases are held until it can be read, or they are retired.
+ * Closes the leases of every dead process of this spool. Call it once what they left open is settled, and the control
+ * state is that of the log: an older state does not have every tenant that spends. Waits while the log is not
+ * reachable; until it resolves to true, the spool must keep what `neededFrom` returns. False: this process stops before
+ * the recovery is done. `isSettled` false: the cost of something that they left open could not be read. Then what is
+ * known is reported, and their leases are held until the rest can be read, or they are retired.
  */
 export const recoverLeases = async (
   spool: LocalSpool,
@@ -43,14 +45,14 @@ export const recoverLeases = async (
       if (spent.size > 0) writeOrphansSaid(spool, { upTo: end, spent })
       const told = await tellHolders(spool, holders, scribe, deps, isSettled)
       if (signal.aborted) return false
-      // This process has spent too meanwhile, and may die before it has told of it.
+      // This process has spent too meanwhile, and may die before it has reported that.
       const { leases } = deps.budgets
       const isOwn = leases.holder.startsWith(`${spool.instance}.`)
       noteNeeded(spool, isOwn ? Math.min(end, leases.neededFrom()) : end)
       if (told > 0) deps.diagnostics.info('leases_recovered', { spool: spool.number, closed: isSettled ? told : 0 })
       return true
     } catch (error) {
-      // Brokers that are away, most often; what it says twice changes nothing.
+      // Most often the brokers are not reachable; a report that is repeated changes nothing.
       deps.diagnostics.warn('leases_not_recovered', { spool: spool.number, error })
       await pause(RETRY_MS, signal)
     }
@@ -58,7 +60,10 @@ export const recoverLeases = async (
   return false
 }
 
-/** Every process of this spool that is dead for certain. Call it while the spool is held: whoever takes it next speaks in the name of the same instance. */
+/**
+ * Every process of this spool that is dead for certain. Call it while the spool is owned: the next owner writes under
+ * the name of the same instance.
+ */
 export const deadOf = (
   spool: Pick<LocalSpool, 'instance'>,
   writers: ReadonlySet<string>,
@@ -73,24 +78,28 @@ export const deadOf = (
   return dead
 }
 
-/** Who is dead, asked once nothing is waited for any more. */
+/** Which holders are dead, evaluated once the recovery waits for nothing any more. */
 export type WhoIsDead = () => (holder: string) => boolean
 
-/** Of a spool that is held, everybody but this process is dead. Holds only for the moment: this process may go on under another name. */
+/**
+ * Of a spool that this process owns, all holders but this process are dead. Valid only at the moment of the call: this
+ * process may go on under another name.
+ */
 export const othersOf = (
   { instance }: Pick<LocalSpool, 'instance'>,
   { leases }: OpenBudgets,
 ): ((holder: string) => boolean) => {
-  // Retired while it lived, this process still says itself what it ends under its former name.
+  // When it is retired while it lives, this process still reports itself what it ends under its former name.
   const living = new Set([leases.holder, ...[...leases.former].map(({ lease }) => lease.holder)])
   return (name) => !living.has(name) && name.startsWith(`${instance}.`)
 }
 
 /**
- * What a dead process had under way to the log may come once its leases are closed: one of an account that did not know it yet, or of a process that nobody
- * had heard of. Looks once more, later, and closes that too. `whoIsDead`: of a spool that is still held `othersOf` it; of one that may be another process's by
- * then those who were dead when it was given up, by name. Call it after `recoverLeases`, where what was left open is settled. False: this process stops before
- * it could.
+ * What a dead process had under way to the log may arrive after its leases are closed: of an account that did not have
+ * it yet, or of a process that was not known. Looks once more, later, and closes that too. `whoIsDead`: of a spool that
+ * is still owned, `othersOf` it; of a spool that may belong to another process by then, the names that were dead when
+ * it was released. Call it after `recoverLeases`, where what was left open is settled. False: this process stops before
+ * the recovery is done.
  */
 export const closeLate = async (
   spool: Pick<LocalSpool, 'instance' | 'number'>,
@@ -121,8 +130,9 @@ export const closeLate = async (
 type Holders = ReadonlyMap<string, SpentByHolder>
 
 /**
- * What is said of holders for whom something was settled and who stay open: a recovery that is ended in the middle is made again, and must not add that once
- * more to what the log has of them by then. From here on it is part of what they have spent.
+ * The reported spending of holders that have orphans and stay open. A recovery that is interrupted runs again, and must
+ * not add the orphans once more to what the log has of the holders by then. From this record on the orphans are part of
+ * what the holders have spent.
  */
 const withOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): OrphansSaid['spent'] => {
   const spent = new Map<string, Map<string, Amount>>()
@@ -138,7 +148,7 @@ const withOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): OrphansSaid[
   return spent
 }
 
-/** Answers of how many holders the log was told. */
+/** Returns how many holders were reported to the log. */
 const tellHolders = async (
   { instance }: Pick<LocalSpool, 'instance'>,
   byTenant: Holders,
@@ -158,8 +168,9 @@ const tellHolders = async (
 }
 
 /**
- * By tenant, the dead processes of this spool: what its outcomes charge them, and those of whom the log knows and the spool nothing. All of what the outcomes
- * charge is in it, whatever has become of the budget. Null: stopped before all accounts were known.
+ * The dead processes of this spool, by tenant: with what its outcomes charge them, and also those that the log has and
+ * the spool does not. All charges of the outcomes are included, whatever has become of the budget. Null: stopped before
+ * all accounts were read.
  */
 const holdersOf = async (
   sums: SpentByHolder,
@@ -174,10 +185,10 @@ const holdersOf = async (
   )
   const followed = new Set(charged.filter((id) => id !== undefined))
   const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-  // Also what is left of tenants who have no budget any more.
+  // Also what is left of tenants that have no budget any more.
   const all = [ledger.followAll(), ...[...followed].map((tenantId) => ledger.follow(tenantId))]
   await Promise.race([Promise.all(all), ended])
-  // A ledger that is closed meanwhile knows nothing, and what was told before must not be closed with less.
+  // A ledger that is closed meanwhile has nothing, and a holder must not be closed with less than it reported.
   if (signal.aborted || ledger.isClosed) return null
   // Nothing is waited for from here on: this process may be retired while it lives, and go on under another name.
   const isDead = whoIsDead()
@@ -205,7 +216,7 @@ const holdersOf = async (
         put(tenantId, each.holder, account, own ?? { ...NO_SUMS, ...each, ...KNOWN, overrun: overrunIn(each) })
         if (own !== undefined) unplaced.delete(own)
       }
-  // What is passed over now would never be told: the mark has to stay before it.
+  // A charge that is passed over now would never be reported: the mark has to stay before it.
   if (unplaced.size > 0) throw new Error(`nothing says whose ${unplaced.size} charges of the spool are`)
   return byTenant
 }

@@ -1,4 +1,5 @@
-// What a crash left open: admitted, never settled. Settled at start as `orphaned`, at the reserved worst case of every attempt that was recorded.
+// Requests that a crash left open: admitted, never settled. A start settles them as `orphaned`, at the reserved worst
+// case of every attempt that was recorded.
 import {
   type AttemptSummary,
   RequestAdmitted,
@@ -24,10 +25,10 @@ export interface OrphanReport {
 }
 
 /**
- * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission, so that the settlement follows it in
- * the same partition. Resolves when all of it is as durable as the spool makes it, or stands there and waits for the log; a disk that is full or refuses to sync is
- * waited for, as long as this process goes on (`signal`). With `log.durability: log` the own
- * spool's sender must run already.
+ * Settles everything that earlier processes left open in a spool, in that spool and under the subject of the admission,
+ * so that the settlement follows it in the same partition. Resolves when all of it is as durable as the spool makes it,
+ * or is written and waits for the log. While the disk is full or refuses to sync it waits, as long as this process goes
+ * on (`signal`). With `log.durability: log` the own spool's sender must run already.
  */
 export const settleOrphans = async (spool: LocalSpool, signal?: AbortSignal): Promise<OrphanReport> => {
   const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open) }))
@@ -59,7 +60,10 @@ const settleInSpool = async (
   }
 }
 
-/** Where the log is asked for more than the spool (`log.durability: log`) and is away, or a sync was refused (`host`): it is settled all the same, and will be in the log. */
+/**
+ * With `log.durability: log` the log may be unreachable, or a sync was refused (`host`): the request is settled in the
+ * spool all the same, and will be shipped to the log.
+ */
 const standsInSpool = async (error: unknown, signal?: AbortSignal): Promise<Appended> => {
   if (!(error instanceof SpoolClosed) || error.written === null) throw error
   if (error.durable === null) return error.written
@@ -70,17 +74,19 @@ const standsInSpool = async (error: unknown, signal?: AbortSignal): Promise<Appe
   return error.written
 }
 
-/** The settlement of an admission that nobody will settle any more. Null when the admission is not readable. Pure. */
+/**
+ * The settlement of an admission that no process will settle otherwise. Null when the admission is not readable. Pure.
+ */
 export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
   const admitted: unknown = JSON.parse(open.data)
   if (!admittedSchema.Check(admitted)) return null
   const later = open.attempts.map((text): unknown => JSON.parse(text))
   const further = later.filter((each) => attemptedSchema.Check(each))
-  // A further attempt says all that an extension says, and more.
+  // A further attempt carries everything that an extension carries, and more.
   const said = [{ ...admitted, n: 1 }, ...later.filter((each) => extendedSchema.Check(each))]
   const last = further.at(-1) ?? admitted
   const cost = worstCase(said)
-  // Each record says what the whole request may come to: the last one holds.
+  // Each record carries what the whole request may cost: the last one holds.
   const { budget } = said.findLast((each) => each.budget !== undefined) ?? {}
   return {
     ...factsOf(admitted),
@@ -106,7 +112,7 @@ export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
     cost_nano_usd: cost,
     cost_basis: cost === null ? 'unpriced' : 'estimated',
     price_version: null,
-    // Nobody measured it, and the time until the restart would say nothing about the provider.
+    // It was not measured, and the time until the restart would not describe the provider.
     latency_ms: 0,
     ttft_ms: null,
     ...(budget === undefined ? {} : { budget }),
@@ -124,7 +130,7 @@ const orphanedAttempt = ({ n, provider, model }: { n: number; provider: string; 
   ttft_ms: null,
 })
 
-/** What all attempts reserved together, each what was said of it last; null as soon as one of them has no price. */
+/** What all attempts reserved together, by the last record of each; null as soon as one of them has no price. */
 const worstCase = (said: readonly { n: number; reserved_nano_usd: number | null }[]): number | null => {
   const reserved = new Map(said.map((each) => [each.n, each.reserved_nano_usd]))
   let sum = 0

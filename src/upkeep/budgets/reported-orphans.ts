@@ -1,4 +1,5 @@
-// What a recovery says of holders that it must not close yet, written down before it does: whoever recovers the spool once more says the same, not more.
+// What a recovery reports about holders that it must not close yet, written to disk before it reports: a second
+// recovery of the spool reports the same, not more.
 import { join } from 'node:path'
 import { Amount } from '../../domain/budgets/amount.ts'
 import { type Static, TypeCompiler, t } from '../../lib/schema/schema.ts'
@@ -6,7 +7,7 @@ import { type LocalSpool, replaceDurably } from '../../log/spool/spool.ts'
 
 const NAME = 'orphans-said'
 
-/** What the log is told, or was told, that these holders have spent. */
+/** What these holders have spent, as it is or was reported to the log. */
 export interface OrphansSaid {
   /** With all that was settled for them before this record of the spool. */
   readonly upTo: number
@@ -24,7 +25,7 @@ const written = TypeCompiler.Compile(Written)
 
 type Directory = Pick<LocalSpool, 'directory' | 'files'>
 
-/** What was written down last; nothing where nobody did, or where it cannot be read. */
+/** What was written last; nothing where no file exists, or where it cannot be read. */
 export const orphansSaid = ({ directory, files }: Directory): OrphansSaid => {
   const path = join(directory, NAME)
   if (files.size(path) === null) return NOTHING_SAID
@@ -43,7 +44,7 @@ const parsed = (text: string): Static<typeof Written> | null => {
     const value: unknown = JSON.parse(text)
     return written.Check(value) ? value : null
   } catch {
-    return null // nothing that this build can use: as if nobody had written it down
+    return null // nothing that this build can use: as if it did not exist
   }
 }
 

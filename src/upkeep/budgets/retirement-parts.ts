@@ -1,9 +1,9 @@
-// What the records of one retirement say, where it is more than one of them holds. Pure.
+// The content of the records of one retirement, where it does not fit into one record. Pure.
 import { type InstanceRetired, MOST_ORPHANED, MOST_RETIRED_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
 
 type Orphaned = InstanceRetired['orphaned'][number]
 
-/** A holder that is retired, with what it may have spent beyond what it told. */
+/** A holder that is retired, with what it may have spent beyond what it reported. */
 export interface OpenHolder extends Orphaned {
   /** Log time of its last record. */
   readonly lastMs: number
@@ -12,8 +12,9 @@ export interface OpenHolder extends Orphaned {
 export type RetirementPart = Pick<InstanceRetired, 'before_ms' | 'orphaned' | 'accounts'>
 
 /**
- * Each record closes the accounts that it names, the last one all that are left. Where an account has more such holders than a record can name, several close
- * it: each those that were silent before another moment. Null: too many are silent since the same one.
+ * Each record closes the accounts that it names, the last one all that are left. Where an account has more such holders
+ * than a record can name, several records close it: each those that are silent since before another moment. Null: too
+ * many are silent since the same moment.
  */
 export const partsOf = (open: readonly OpenHolder[], beforeMs: number): RetirementPart[] | null => {
   if (open.length <= MOST_ORPHANED) return [{ before_ms: beforeMs, orphaned: open.map(saidOf) }]
@@ -43,7 +44,10 @@ const partOf = (account: string, own: readonly OpenHolder[], beforeMs: number): 
 
 const saidOf = ({ account, holder, spent }: OpenHolder): Orphaned => ({ account, holder, spent })
 
-/** Those that were silent longest first, no more together than a record can name; those of one moment are not parted. Null: these are too many. */
+/**
+ * The holders in order of their last record, no more together than a record can name; those of one moment are not
+ * parted. Null: these are too many.
+ */
 const bySilence = (own: readonly OpenHolder[]): OpenHolder[][] | null => {
   const chunks: OpenHolder[][] = []
   const sorted = own.toSorted((one, other) => one.lastMs - other.lastMs)

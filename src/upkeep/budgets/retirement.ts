@@ -1,5 +1,6 @@
-// Retires instances that hold something of budgets and are gone: after a day of silence, or when an operator has given them up. Every instance sees that it is due; the
-// first record counts, and says what the requests topic knows that was spent and not told.
+// Retires instances that hold a part of budgets and are dead: after a day of silence, or when an operator has given
+// them up. Every instance finds that a retirement is due; the first record counts, and contains what the requests topic
+// has as spent and not reported.
 
 import { isNothing } from '../../domain/budgets/amount.ts'
 import type { InstanceRetired } from '../../domain/budgets/budget-events.ts'
@@ -12,11 +13,14 @@ import { partsOf } from './retirement-parts.ts'
 import { beyondTold, sumKey, unsettledOf } from './unsettled-spending.ts'
 
 const EVERY_MS = 5_000
-/** An instance that said nothing for so long and holds leases is gone. */
+/** An instance that was silent for so long and holds leases is dead. */
 const SILENCE_MS = 86_400_000
-/** Whoever spoke less long ago may spend still: its lease, and what clocks of brokers differ. */
+/**
+ * An instance whose last record is younger may still spend: its lease, and the difference between the clocks of
+ * brokers.
+ */
 export const SPEAKS_MS = LEASE_MS + 30_000
-/** Requests that were begun so long before an instance said something for the last time are over. */
+/** Requests that began so long before the last record of an instance are over. */
 const OLDEST_REQUEST_MS = 7_200_000
 /** Not all instances read the requests topic for the same retirement. */
 const SPREAD_MS = 10_000
@@ -129,7 +133,7 @@ class Retiring {
           else isStale ||= lastMs < at_ms && this.deps.nowMs() - lastMs > SPEAKS_MS
         }
     }
-    // Where nobody writes, log time stands still: a statement moves it.
+    // Without writes log time stands still: a statement moves it.
     if (isStale) await this.#scribe.append(tenantId, statementOf(ledger, tenantId), ledger)
     const beforeMs = logAtMs - silenceMs
     for (const account of accounts)

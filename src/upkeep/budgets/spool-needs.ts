@@ -1,4 +1,5 @@
-// From which record on the outcomes of the own spool are needed to know what was spent of budgets: segments after it are kept, whoever has passed them.
+// From which record on the outcomes of the own spool are needed to compute what was spent of budgets: segments after it
+// are kept, even those that all consumers have passed.
 import type { LocalSpool } from '../../log/spool/spool.ts'
 import { neededFrom, noteNeeded } from './spool-spending.ts'
 
@@ -36,7 +37,9 @@ export class SpoolNeeds {
     if (this.monotonicMs() - this.#notedAtMs >= NOTE_MS) this.note()
   }
 
-  /** Writes it down now: what was told is not read again by the next start. Call it at the end of the process too. */
+  /**
+   * Writes the mark now: the next start does not read again what was reported. Call it at the end of the process too.
+   */
   note(): void {
     if (!this.#recovered || this.#spool === null || this.#record === this.#noted) return
     this.#notedAtMs = this.monotonicMs()
@@ -44,7 +47,8 @@ export class SpoolNeeds {
       noteNeeded(this.#spool, this.#record)
       this.#noted = this.#record
     } catch {
-      // A disk that is full or fails: the spool says so. What was noted before names an earlier record, so only more is kept, until the next time.
+      // The spool reports a disk that is full or fails. The mark that was written before names an earlier record, so
+      // only more is kept, until the next time.
     }
   }
 }

@@ -13,9 +13,9 @@ const BATCH_RECORDS = 512
 
 /** Of one holder in one account. */
 export interface Sums {
-  /** Whose requests these were. */
+  /** The tenant of these requests. */
   readonly tenantId: string | undefined
-  /** With what was settled for it and was said before. */
+  /** With the orphans that were settled for it and reported before. */
   spent: Amount
   counted: Amount
   overrun: Amount
@@ -39,7 +39,10 @@ export const neededFrom = (spool: Pick<LocalSpool, 'directory' | 'files'>): numb
 export const noteNeeded = (spool: Pick<LocalSpool, 'directory' | 'files'>, record: number): void =>
   writeWatermark(spool.directory, CONSUMER, 'spool', record, spool.files)
 
-/** What the outcomes of a spool charge to leases, from the record that is still needed. Reads in pieces: the process serves meanwhile. */
+/**
+ * What the outcomes of a spool charge to leases, from the record that is still needed. Reads in pieces: the process
+ * serves meanwhile.
+ */
 export const spentIn = async (
   spool: Pick<LocalSpool, 'directory' | 'files' | 'end'>,
   signal: AbortSignal,
@@ -50,7 +53,7 @@ export const spentIn = async (
   const cursor = new SegmentCursor({ directory, files })
   const from = neededFrom(spool)
   const before = orphansSaid(spool)
-  // What was said once is known to the log before the mark goes on.
+  // The log has every reported orphan before the mark goes on.
   const said = before.upTo > from ? before : NOTHING_SAID
   try {
     if (!seek(cursor, from)) return sums
@@ -69,7 +72,7 @@ export const spentIn = async (
   }
 }
 
-/** What was needed may be gone where an earlier build has deleted it: then all that is there. */
+/** An earlier build may have deleted what is needed: then everything that is left is read. */
 const seek = (cursor: SegmentCursor, record: number): boolean => {
   try {
     return cursor.seek({ record })
@@ -109,10 +112,13 @@ export const NO_SUMS = {
   ...{ hasOrphans: false, leased: false, newestMs: 0 },
 }
 
-/** How many of the newest segments say who wrote them. */
+/** How many of the newest segments are searched for their writers. */
 const WRITTEN_SEGMENTS = 64
 
-/** The names that processes have written this spool in, as far as its newest segments say. Call it while the spool is held, before this process writes much. */
+/**
+ * The names under which processes have written this spool, as far as its newest segments hold them. Call it while the
+ * spool is owned, before this process writes much.
+ */
 export const writersOf = ({ instance, directory, files }: LocalSpool): ReadonlySet<string> => {
   const names = new Set<string>()
   for (const { path } of listSegments(directory, files).slice(-WRITTEN_SEGMENTS)) {

@@ -1,4 +1,5 @@
-// What an instance that is gone may have spent of budgets and did not tell, as far as the requests topic knows: outcomes that it shipped, and requests that it left open.
+// What a dead instance may have spent of budgets and did not report, as far as the requests topic has it: outcomes that
+// it shipped, and requests that it left open.
 import { type Amount, minus, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import { envelopeOf } from '../../log/envelope.ts'
@@ -9,7 +10,7 @@ const REQUESTS = TOPICS.requests.name
 
 /** Of one holder in one account. */
 export interface Unsettled {
-  /** What its outcomes say that it has spent since its start, at the least. */
+  /** The sum of its outcomes since its start: a lower bound of what it has spent. */
   spent: Amount
   counted: Amount
   /** Of requests that were admitted and not settled, and of those that were settled for it. */
@@ -20,7 +21,7 @@ export type UnsettledSums = ReadonlyMap<string, Unsettled>
 
 export const sumKey = (account: string, holder: string): string => `${account} ${holder}`
 
-/** What is known beyond what the holder has told. */
+/** What was spent beyond what the holder has reported. */
 export const beyondTold = ({ spent, counted, open }: Unsettled, told: { spent: Amount; counted: Amount }): Amount =>
   plus(plus(minus(spent, told.spent), minus(counted, told.counted)), open)
 
@@ -33,10 +34,13 @@ class Reading {
   readonly sums = new Map<string, Unsettled>()
   /** Requests that were admitted and not settled yet, with what they may come to. */
   readonly #open = new Map<string, readonly BudgetPart[]>()
-  /** By partition and start of the process, the highest sequence that was read: the sender ships each start in order, so what is not above it is a repeat. */
+  /**
+   * By partition and start of the process, the highest sequence that was read: the sender ships each start in order, so
+   * a record that is not above it is a repeat.
+   */
   readonly #read = new Map<string, number>()
 
-  /** Late copies say what has changed since: of a request that was settled meanwhile, that it is open. */
+  /** Late copies are outdated: a copy may show a request as open that was settled meanwhile. */
   isRepeat(partition: number, epoch: string, sequence: number): boolean {
     const start = `${partition} ${epoch}`
     if (sequence <= (this.#read.get(start) ?? -1)) return true
@@ -75,7 +79,10 @@ class Reading {
   }
 }
 
-/** Reads what an instance wrote of a tenant's requests since a moment, up to the present ends. Throws what the log throws, or the signal's reason. */
+/**
+ * Reads what an instance wrote of a tenant's requests since a moment, up to the present ends. Throws what the log
+ * throws, or the signal's reason.
+ */
 export const unsettledOf = async (
   log: EventLog,
   { tenantId, instance, sinceMs }: { readonly tenantId: string; readonly instance: string; readonly sinceMs: number },
