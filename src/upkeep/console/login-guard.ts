@@ -1,4 +1,5 @@
-// Stands before every password that is checked: who failed too often is refused before anything is hashed, and failures are written down and shared.
+// The guard before every password check: a name or address with too many failures is refused before anything is hashed,
+// and failures are recorded and shared.
 import type { LoginEvent } from '../../domain/access/login.ts'
 import { hmacHex } from '../../lib/crypto/digest.ts'
 import { networkOf } from '../../lib/http/ip-range.ts'
@@ -12,11 +13,11 @@ export interface LoginGuardDeps {
   nowMs(): number
   /** To the operations topic. */
   emit(event: LoginEvent): void
-  /** There is something that the other instances should hear. */
+  /** Announces new failures to the other instances. */
   announce(): void
 }
 
-/** Who tries: by the digest of the name that was sent, and by address. */
+/** The source of a login attempt: the digest of the name that was sent, and the address. */
 export interface Attempt {
   readonly nameDigest: string
   readonly address: string

@@ -1,4 +1,5 @@
-// Operators as the routes need them: names and passwords are sealed before anything is decided, and looked at only behind the guard.
+// Operators as the routes need them: names and passwords are sealed before anything is decided, and read only behind
+// the guard.
 import { type OperatorRow, operatorNamed } from '../../domain/access/operator.ts'
 import { Rejection } from '../../domain/kernel/rejection.ts'
 import { type Passwords, TooManyHashes } from '../../lib/crypto/passwords.ts'
@@ -33,13 +34,17 @@ export interface PasswordCheck {
 export interface Operators {
   /** Name of an operator, or null when it can be opened no more. */
   usernameOf(row: OperatorRow): string | null
-  /** Takes the same time whoever is asked for. Throws 429: locked out, or too many at once. */
+  /** Takes the same time for every name. Throws 429: locked out, or too many at once. */
   check(username: string, password: string, address: string): Promise<PasswordCheck>
-  /** Whether this password was sealed in this row; false when nobody can tell any more, since that was erased. Throws 429: too many hashes at once. */
+  /**
+   * Whether this password was sealed in this row; false when it was erased, since then it cannot be compared. Throws
+   * 429: too many hashes at once.
+   */
   isPasswordOf(row: OperatorRow, password: string): Promise<boolean>
   /**
-   * Hashes and seals, then decides. What the decision refuses, or answers from memory (a repeat), leaves no data key behind; what may yet count keeps it,
-   * and the sweep of unused data keys finds it otherwise. Throws 429: too many hashes at once.
+   * Hashes and seals, then decides. A decision that is refused, or repeated and answered from memory, leaves no data
+   * key behind. A decision that may yet count keeps its data key; the sweep of unused data keys removes it otherwise.
+   * Throws 429: too many hashes at once.
    */
   sealed<Result extends Pick<CommitResult, 'repeated'>>(
     id: string,

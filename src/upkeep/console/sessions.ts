@@ -1,4 +1,5 @@
-// Sessions as requests use them: looked up in the folded state, noted as used now and then, ended for good even when the log is away at that moment.
+// Sessions as requests use them: looked up in the folded state, their use recorded now and then, ended for good even
+// when the log is not reachable at that moment.
 import { randomBytes } from 'node:crypto'
 import {
   decideSession,
@@ -41,9 +42,9 @@ export interface Sessions {
   /** Notes that it was used just now. */
   used(session: SessionRow): void
   /**
-   * Opens one, in one decision with whatever precedes it. `keyId`: the data key of the password that was right; null: of an operator that `before` makes.
-   * `replaces`: the session that the browser brought.
-   * Throws Rejection when the operator is no more or has another password by then.
+   * Opens one, in one decision with the events that precede it. `keyId`: the data key of the password that was right;
+   * null: of an operator that `before` makes. `replaces`: the session that the browser sent.
+   * Throws Rejection when the operator is deleted or has another password by then.
    */
   open(
     operatorId: string,
@@ -51,7 +52,10 @@ export interface Sessions {
     replaces: string | null,
     before?: (state: LiveState['control']) => readonly EventRecord[],
   ): Promise<OpenedSession>
-  /** Ends it. When the log cannot take that now it is ended here at once, and everywhere once the log is back. The revision, where there is one yet. */
+  /**
+   * Ends it. When the log cannot take that now, it is ended here at once, and everywhere once the log is back. Returns
+   * the revision, where there is one yet.
+   */
   close(session: SessionRow): Promise<string | null>
   /** Stops trying to end what is owed. */
   stop(): void

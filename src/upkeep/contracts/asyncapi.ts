@@ -1,4 +1,4 @@
-// `docs/asyncapi.json`: the topics as an AsyncAPI 3 document, for tools. `docs/topics.md` says the same to people.
+// `docs/asyncapi.json`: the topics as an AsyncAPI 3 document, for tools. `docs/topics.md` is the same for people.
 import { TOPICS, type TopicName } from '../../log/topics.ts'
 import { contractsOf, EVENT_CONTRACTS, type EventContract } from './event-contracts.ts'
 import { ControlDecision, type JsonSchema, messageSchema, plainSchema } from './message-schemas.ts'

@@ -22,7 +22,7 @@ export interface EventContract {
   readonly schema: TSchema
   /** The event version in which it appeared: what `schema.activated` names. */
   readonly since: number
-  /** Empty when it was forgotten: a test says so. */
+  /** Empty when it is missing: a test fails then. */
   readonly description: string
 }
 

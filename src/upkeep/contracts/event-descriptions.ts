@@ -1,4 +1,4 @@
-// What each event says, in a sentence for those who read the topics. A test fails when one is missing.
+// What each event means, in a sentence for readers of the topics. A test fails when one is missing.
 
 export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'request.admitted':

@@ -1,11 +1,12 @@
-// The JSON Schemas of whole records: the envelope with its data, and a decision of the control topic. Draft-07: what TypeBox writes of tuples is that.
+// The JSON Schemas of whole records: the envelope with its data, and a decision of the control topic. Draft-07, since
+// TypeBox writes tuples in that form.
 import { DECISION_LIMITS } from '../../domain/kernel/decision.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { EVENT_CONTRACTS, type EventContract } from './event-contracts.ts'
 
 const DRAFT = 'http://json-schema.org/draft-07/schema#'
 
-/** Members of every envelope: CloudEvents 1.0, structured mode, and three extensions that say where the record comes from. */
+/** Members of every envelope: CloudEvents 1.0, structured mode, and three extensions for the origin of the record. */
 export const ENVELOPE_FIELDS = {
   specversion: t.Literal('1.0', { description: 'CloudEvents 1.0, structured mode.' }),
   id: t.String({

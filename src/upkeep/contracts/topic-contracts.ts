@@ -1,4 +1,4 @@
-// What is promised of each topic, in words. Names, partitions and retention are those of `log/topics.ts`.
+// What each topic promises, as text. Names, partitions and retention are those of `log/topics.ts`.
 import { TOPICS, type TopicName } from '../../log/topics.ts'
 
 export interface TopicContract {
@@ -7,7 +7,7 @@ export interface TopicContract {
   readonly key: string
   /** What a reader drops repeats by. */
   readonly repeats: string
-  /** Who may read it. */
+  /** The readers for which the contract is made. */
   readonly readers: 'anybody' | 'gateways'
 }
 
@@ -77,7 +77,7 @@ export const TOPIC_CONTRACTS: Readonly<Record<TopicName, TopicContract>> = {
 /** Those that hold events today first, those that others may read before the gateways' own. */
 export const TOPIC_NAMES = Object.keys(TOPIC_CONTRACTS) as readonly TopicName[]
 
-/** How long it is kept, in words. */
+/** How long it is kept, as text. */
 export const keptFor = (name: TopicName): string => {
   const { retentionMs, cleanup } = TOPICS[name]
   if (cleanup === 'compact') return 'the last record of each key, for ever'

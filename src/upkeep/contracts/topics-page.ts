@@ -18,7 +18,7 @@ interface Shape {
   readonly items?: Shape | readonly Shape[]
 }
 
-/** A type in words: `text or null`, `list of text`, `` `a` or `b` ``. */
+/** A type as text: `text or null`, `list of text`, `` `a` or `b` ``. */
 const typeOf = (schema: Shape): string => {
   if (schema.const !== undefined) return `\`${schema.const}\``
   if (schema.anyOf !== undefined) return schema.anyOf.map(typeOf).join(' or ')

@@ -1,4 +1,4 @@
-// The parts of `docs/topics.md` that no schema says: how to read, what may change, which decisions count.
+// The parts of `docs/topics.md` that no schema has: how to read, what may change, which decisions count.
 import { DECISION_LIMITS } from '../../domain/kernel/decision.ts'
 
 /** How a consumer reads right. */

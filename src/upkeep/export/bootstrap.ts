@@ -1,4 +1,5 @@
-// The configuration as a `bootstrap:` section, for `gateway export`. Never a secret: keys are names, credentials are a comment, operators and sessions are not in it.
+// The configuration as a `bootstrap:` section, for `gateway export`. It never holds a secret: keys are names,
+// credentials are a comment, operators and sessions are left out.
 import type { Bootstrap } from '../../domain/bootstrap.ts'
 import type { ControlReader, Rows } from '../../domain/control.ts'
 import { canonicalJson } from '../../domain/kernel/tables.ts'
@@ -23,7 +24,7 @@ interface Section {
   readonly name: keyof Bootstrap
   /** What a reader of the file has to know, a line each. */
   readonly notes: readonly string[]
-  /** In an order that depends on what they say alone. */
+  /** In an order that depends on their content alone. */
   readonly entries: readonly object[]
 }
 
@@ -65,8 +66,9 @@ const sectionsFrom =
   }
 
 /**
- * Every section. `atMs` (Unix milliseconds): what has expired by then is left out. Seeding the entries into an empty
- * chain gives a state that is exported the same, but for ids of keys that their names do not tell here; seeding them here changes nothing.
+ * Every section. `atMs` (Unix milliseconds): what has expired by then is left out. A state that is seeded from the
+ * entries into an empty chain gives the same export, except for the ids of keys whose names are ambiguous here. Seeding
+ * the entries into this installation changes nothing.
  */
 export const exportedSections = (state: ControlReader, atMs: number): readonly Section[] => {
   const section = sectionsFrom(state)
@@ -130,7 +132,7 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
 /** Names and texts are shown as JSON in notes already; this only keeps a comment from ending early. */
 const comment = (text: string): string => `# ${text.replaceAll(/[\r\n\u0085\u2028\u2029]+/g, ' ')}`
 
-/** The file. `head`: lines that say what it is. */
+/** The file. `head`: the lines of its heading. */
 export const exportedText = (state: ControlReader, atMs: number, head: readonly string[]): string => {
   const parts = [...head.map(comment), 'bootstrap:']
   for (const { name, notes, entries } of exportedSections(state, atMs)) {
@@ -141,5 +143,8 @@ export const exportedText = (state: ControlReader, atMs: number, head: readonly 
   return `${parts.join('\n')}\n`
 }
 
-/** Block style, one member a line. Strings with line ends are escaped, so every line may be indented. By way of JSON: a zero that is a float would be written as `+0`. */
+/**
+ * Block style, one member a line. Strings with line ends are escaped, so every line may be indented. By way of JSON: a
+ * zero that is a float would be written as `+0`.
+ */
 const yamlOf = (value: object): string => Bun.YAML.stringify(JSON.parse(JSON.stringify(value)), null, 2).trimEnd()

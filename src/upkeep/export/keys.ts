@@ -1,16 +1,23 @@
-// Keys as entries of `bootstrap:`. The API may give several one name; in a file each has a name of its own, and what is about a key says that name.
+// Keys as entries of `bootstrap:`. The API may give several keys one name; in a file each has a name of its own, and
+// entries about a key use that name.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import type { BootstrapKey } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import { hasScopes, usualKey } from '../bootstrap/keys.ts'
 import { DEFAULT_TENANT } from '../bootstrap/names.ts'
 
-/** Active keys by id: the name that each has in the file, and whether settings of this installation mean another key by it, or none. */
+/**
+ * Active keys by id: the name that each has in the file, and whether settings of this installation mean another key by
+ * it, or none.
+ */
 export type KeyNames = ReadonlyMap<string, { readonly name: string; readonly isUnclear: boolean }>
 
 const MAX_NAME_LENGTH = 256
 
-/** A key whose name no other has keeps it; of several the seeded one does, else the oldest. What is named as a key of the environment and has other scopes gets another name. */
+/**
+ * A key with a unique name keeps it; of several with the same name the seeded one keeps it, else the oldest. A key that
+ * is named as a key of the environment and has other scopes gets another name.
+ */
 export const keyNames = (state: ControlReader): KeyNames => {
   const active = [...state.table('keys').rows()].map(([, row]) => row).filter(({ status }) => status === 'active')
   const names = new Map<string, { name: string; isUnclear: boolean }>()
@@ -61,7 +68,10 @@ function* freeNames(name: string, taken: Set<string>): Generator<string, never> 
   }
 }
 
-/** What stands for a key in an entry of this tenant (null: of none), or null for one that is not in the file or not of that tenant. */
+/**
+ * The name of a key in an entry of this tenant (null: of none), or null for a key that is not in the file or not of
+ * that tenant.
+ */
 export const nameOfKey = (
   state: ControlReader,
   names: KeyNames,

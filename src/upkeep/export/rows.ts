@@ -1,4 +1,4 @@
-// Rows of the control state as entries of `bootstrap:`: names for ids, nothing that holds anyway where nothing is said.
+// Rows of the control state as entries of `bootstrap:`: names for ids, and no field that has its default.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import type { TenantRow } from '../../domain/access/tenant.ts'
 import type { Bootstrap, BootstrapKey, BootstrapModel } from '../../domain/bootstrap.ts'
@@ -29,7 +29,7 @@ export type Exported<Shape> =
 
 const IDENTITY = ['id', 'tenant_id', 'managed_by', 'created_at', 'updated_at', 'revision'] as const
 
-/** The members of a row that differ from what holds where nothing is said. */
+/** The members of a row that differ from the defaults. */
 export const saying = <Row extends object>(row: Row, defaults: object): Partial<Row> => {
   const said: Record<string, unknown> = {}
   const absent = defaults as Readonly<Record<string, unknown>>
@@ -43,7 +43,7 @@ export const saying = <Row extends object>(row: Row, defaults: object): Partial<
   return said as unknown as Partial<Row>
 }
 
-/** `{ tenant }` of a row, nothing for what is everybody's. */
+/** `{ tenant }` of a row, nothing for a row of all tenants. */
 export const ownerOf = (state: ControlReader, tenantId: string | null): { tenant?: string } => {
   const slug = tenantId === null ? undefined : state.table('tenants').get(tenantId)?.slug
   return slug === undefined ? {} : { tenant: slug }
@@ -219,7 +219,7 @@ export const toolPolicyEntry = (state: ControlReader, row: ToolPolicyRow): Entry
   return { name: row.name, ...ownerOf(state, row.tenant_id), ...said }
 }
 
-/** By names, as usage knows them: what was deleted cannot be named elsewhere. */
+/** By names, as usage has them: a deleted provider or model has no other reference. */
 export const correctionEntry = (
   state: ControlReader,
   row: PriceCorrectionRow,

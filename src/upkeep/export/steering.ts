@@ -13,7 +13,7 @@ export const endpointEntry = (state: ControlReader, row: EndpointRow): Exported<
   const texts = new ModelTexts(state, row.managed_by ?? 'api')
   const { slug, name, description, enabled, aliases, overrides } = row
   const what = `the endpoint scope ${JSON.stringify(slug)}`
-  // Refused elsewhere, and here it answers nobody.
+  // Refused by other installations, and without effect here.
   if (overrides.forced_model !== null && !isModel(state, overrides.forced_model))
     return {
       entry: null,

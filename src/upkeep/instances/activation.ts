@@ -1,4 +1,5 @@
-// New event types are written once every live instance knows them: whoever sees that first says so in the chain.
+// Activation of new event types: they are written once every live instance reads them. The first instance that finds
+// this appends it to the chain.
 import { CHAIN_ROW, decideChain } from '../../domain/chain.ts'
 import { EVENT_VERSION } from '../../domain/control.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
@@ -11,7 +12,10 @@ export interface ActivationDeps {
   readonly commit: Commit
   readonly instances: Pick<Instances, 'list'>
   readonly diagnostics: Diagnostics
-  /** How long it is listened before anybody who was not heard counts as gone: longer than an instance may be silent. */
+  /**
+   * How long the instance listens before one without announcements counts as dead: longer than an instance may be
+   * silent.
+   */
   readonly listenMs?: number
   readonly everyMs?: number
   /** What is to be active; that of this build when absent. */
@@ -25,7 +29,7 @@ export interface Activation {
   close(): Promise<void>
 }
 
-/** Works until the chain has the version, or until it is closed. Open it when announcements are heard. */
+/** Works until the chain has the version, or until it is closed. Open it when announcements are read. */
 export const openActivation = (deps: ActivationDeps): Activation => {
   const closing = new AbortController()
   const work = activate(deps, closing.signal)

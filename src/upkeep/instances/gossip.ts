@@ -1,15 +1,19 @@
-// What instances tell each other beside how far they are: breakers that are open, when breakers were cleared, and logins that failed.
+// What instances announce beside how far they have folded: open breakers, when breakers were cleared, and failed
+// logins.
 import type { ToldFailures } from '../../state/indexes/failed-logins.ts'
 import type { InstanceAnnounced } from './instance-announced.ts'
 
 export interface Tellings {
   /** Models whose breakers are open here, at most `OPEN_BREAKERS_TOLD`. */
   readonly openBreakers?: () => readonly string[]
-  /** Called with those of another instance, each time it says them. */
+  /** Called with those of another instance, at each of its announcements. */
   readonly heardOpenBreakers?: (modelIds: readonly string[]) => void
   /** When breakers were last cleared as far as is known here, Unix milliseconds; 0: never. */
   readonly breakersCleared?: () => number
-  /** Called with what another instance knows of that, each time it says it. True: it is news, and they are cleared here as well. */
+  /**
+   * Called with the time that another instance announces, at each of its announcements. True: it is newer, and the
+   * breakers are cleared here as well.
+   */
   readonly heardBreakersCleared?: (atMs: number) => boolean
   /** The same of logins that failed. */
   readonly failedLogins?: () => readonly ToldFailures[]
@@ -18,7 +22,7 @@ export interface Tellings {
 
 type Told = Pick<InstanceAnnounced, 'open_breakers' | 'breakers_cleared_ms' | 'failed_logins'>
 
-/** What is said of it now; what there is nothing to say of is left out. */
+/** The content of an announcement now; empty members are left out. */
 export const toldNow = ({ openBreakers, breakersCleared, failedLogins }: Tellings): Told => {
   const open = openBreakers?.() ?? []
   const clearedMs = breakersCleared?.() ?? 0
@@ -30,7 +34,10 @@ export const toldNow = ({ openBreakers, breakersCleared, failedLogins }: Telling
   }
 }
 
-/** Takes in what another one said. True: who waits for it should hear at once that this one knows. */
+/**
+ * Applies the announcement of another instance. True: this instance is to announce at once that it has applied it,
+ * since a caller may wait for that.
+ */
 export const hear = (tellings: Tellings, { instance, ...said }: Told & { readonly instance: string }): boolean => {
   const { breakers_cleared_ms: clearedMs, open_breakers: open, failed_logins: failed } = said
   // First: what it has open it has opened since.

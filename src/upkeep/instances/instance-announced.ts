@@ -1,9 +1,10 @@
-// What an instance says of itself in `gateway.instances.v1`, once a second and when something is urgent. Stored for a day.
+// What an instance announces of itself in `gateway.instances.v1`, once a second and when something is urgent. Stored
+// for a day.
 import { described } from '../../domain/kernel/fields.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { ToldList } from '../../state/indexes/failed-logins.ts'
 
-/** More are not told: the announcement stays small. */
+/** At most so many are announced: the announcement stays small. */
 export const OPEN_BREAKERS_TOLD = 64
 
 export const InstanceAnnounced = t.Object({

@@ -1,5 +1,5 @@
-// Who serves, and how far each has folded: announced to and read from `gateway.instances.v1`. What `X-Gateway-Applied-By`, schema activation and
-// the alarm for diverging states stand on.
+// The live instances, and how far each has folded: announced to and read from `gateway.instances.v1`.
+// `X-Gateway-Applied-By`, schema activation and the alarm for diverging states depend on it.
 import { EVENT_VERSION, FOLD_VERSION } from '../../domain/control.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
@@ -24,7 +24,7 @@ const MAX_AWAITED = 1_024
 /** What another instance had folded so long ago and this one has not: this one is behind. */
 const BEHIND_MS = 2_000
 const ALARMS_TOLD = 4
-/** Heard so often, another process of this name is one that lives. */
+/** After so many announcements another process of this name counts as alive. */
 const NAMESAKE_TIMES = 5
 
 export interface InstancesDeps extends Tellings {
@@ -46,13 +46,21 @@ export interface AppliedBy {
 }
 
 export interface Instances {
-  /** This one first, then the others that were heard of within the last seconds in which it could hear. */
+  /**
+   * This one first, then the others whose announcements were read within the last seconds in which this one could read.
+   */
   list(): readonly InstanceAnnounced[]
-  /** Whether the answer to that decision waits until all have applied it: it revokes, rotates or narrows a key, kills or overrides. */
+  /**
+   * Whether the response to that decision waits until all instances have applied it: it revokes, rotates or narrows a
+   * key, kills or overrides.
+   */
   awaited(revision: string): boolean
   /** How many of the live instances have folded that decision; waits until all have, or for the time given. */
   appliedBy(revision: string, waitMs: number): Promise<AppliedBy>
-  /** Tells the others at once that breakers were cleared here at that time (Unix milliseconds), and how many know; waits likewise. */
+  /**
+   * Announces at once that breakers were cleared here at that time (Unix milliseconds), and returns how many instances
+   * have cleared them; waits likewise.
+   */
   clearedBy(atMs: number, waitMs: number): Promise<AppliedBy>
   /** Not null: other instances had another state at the same offset of the chain. */
   alarm(): string | null
@@ -60,7 +68,7 @@ export interface Instances {
   behind(): string | null
   /** The same in numbers, for metrics. */
   counts(): InstanceCounts
-  /** Something else is to be told, with what comes within moments. */
+  /** Requests an announcement, together with changes of the next moments. */
   tellSoon(): void
   close(): Promise<void>
 }
@@ -87,11 +95,11 @@ class Announcements implements Instances {
   readonly #work: Promise<unknown>
   #sequence = 0
   readonly #awaited = new Set<string>()
-  /** Another process that speaks in this one's name, and how often it was heard. */
+  /** Another process with this one's name, and how many of its announcements were read. */
   #namesake = { epoch: '', times: 0 }
   /** Instance -> the offset at which its state was another one. */
   readonly #diverged = new Map<string, number>()
-  /** The first offset that another one had reached before this one, and when that was heard. */
+  /** The first offset that another one had reached before this one, and when its announcement was read. */
   #ahead: { readonly offset: number; readonly heardAtMs: number } | null = null
   /** Due at this time (monotonic); null: nothing is due before the second is over. */
   #dueAtMs: number | null = null
@@ -139,7 +147,7 @@ class Announcements implements Instances {
   }
 
   alarm(): string | null {
-    this.#others.live() // who is gone is no alarm
+    this.#others.live() // a dead instance is no alarm
     if (this.#diverged.size === 0) return null
     const told = [...this.#diverged].slice(0, ALARMS_TOLD).map(([name, offset]) => `${name} at offset ${offset}`)
     const more = this.#diverged.size > ALARMS_TOLD ? ` and ${this.#diverged.size - ALARMS_TOLD} more` : ''
@@ -192,7 +200,7 @@ class Announcements implements Instances {
   }
 
   #due(inMs: number): void {
-    if (this.#others.live().length === 0) return // nobody waits for it
+    if (this.#others.live().length === 0) return // no other instance waits for it
     const atMs = performance.now() + inMs
     if (this.#dueAtMs !== null && this.#dueAtMs <= atMs) return
     this.#dueAtMs = atMs
@@ -261,7 +269,10 @@ class Announcements implements Instances {
     this.#compare(said)
   }
 
-  /** A folder of data that was copied: both spend, and each start closes the leases of the other. What the process before this one said last may come late. */
+  /**
+   * A data folder that was copied: both processes spend, and each start closes the leases of the other. The last
+   * announcements of the process before this one may arrive late.
+   */
   #heardNamesake(epoch: string): void {
     if (this.#namesake.epoch !== epoch) this.#namesake = { epoch, times: 0 }
     if (++this.#namesake.times !== NAMESAKE_TIMES) return

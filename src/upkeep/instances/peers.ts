@@ -1,7 +1,7 @@
-// The other instances, as this one hears them, until they are silent.
+// The other instances, as their announcements show them, until they are silent.
 import type { InstanceAnnounced } from './instance-announced.ts'
 
-/** Not heard of for so long while this one heard itself: no longer counted as live. */
+/** An instance without announcements for so long, while this one read its own, is no longer counted as live. */
 const LIVE_MS = 5_000
 const MAX_INSTANCES = 1_024
 
@@ -15,7 +15,7 @@ export class HeardInstances {
     readonly liveMs = LIVE_MS,
   ) {}
 
-  /** What each said last. */
+  /** The last announcement of each. */
   live(): readonly InstanceAnnounced[] {
     this.#forgetSilent()
     return [...this.#others.values()].map(({ said }) => said)
@@ -31,8 +31,8 @@ export class HeardInstances {
   }
 
   /**
-   * Its own word has come back, so what others said before it was heard too. One that was stopped, or cut off from the log, knows of nobody's silence:
-   * all have their time again.
+   * An announcement of this instance has come back, so earlier ones of others have been read too. An instance that was
+   * stopped, or cut off from the log, cannot know that others were silent: all get their full time again.
    */
   heardSelf(): void {
     const nowMs = performance.now()

@@ -1,8 +1,8 @@
-// Which changes the other instances should have applied soon: what takes something away.
+// Which changes the other instances should apply at once: those that take something away.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import type { RowChange } from '../../domain/kernel/tables.ts'
 
-/** Something was taken away, a row or what it allowed: said to the others at once, not with the next of its kind. */
+/** A change that removes a row or narrows what it allows: announced at once, not with the next of its kind. */
 export const isUrgent = (change: RowChange): boolean => {
   if (isAwaited(change)) return true
   const { before, after } = change
@@ -11,8 +11,8 @@ export const isUrgent = (change: RowChange): boolean => {
 }
 
 /**
- * A key that was deleted, revoked, rotated or may do less, a kill, an override set or lifted: its answer waits until every live instance has applied it.
- * Kills are rows of `overrides`.
+ * A key that was deleted, revoked, rotated or may do less, a kill, an override set or lifted: the response waits until
+ * every live instance has applied it. Kills are rows of `overrides`.
  */
 export const isAwaited = ({ table, before, after }: RowChange): boolean => {
   if (table === 'overrides') return true
@@ -22,7 +22,10 @@ export const isAwaited = ({ table, before, after }: RowChange): boolean => {
   return was.digest !== is.digest || standing(was) !== standing(is) || isNarrowed(was, is)
 }
 
-/** Whether a key ends earlier, lacks a scope that it had, or is held by a lower limit or another policy: which requests that one stops, nobody can say here. */
+/**
+ * Whether a key ends earlier, lacks a scope that it had, or has a lower limit or another policy: which requests another
+ * policy stops cannot be computed here.
+ */
 const isNarrowed = (was: ApiKeyRow, is: ApiKeyRow): boolean =>
   endMs(is) < endMs(was) ||
   was.scopes.some((scope) => !is.scopes.includes(scope)) ||

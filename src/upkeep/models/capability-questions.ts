@@ -3,12 +3,12 @@ import type { Capability } from '../../providers/port.ts'
 import type { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 
-/** `proven` and `disproved` only on evidence; everything else is `indeterminate`, and `skipped` was not asked. */
+/** `proven` and `disproved` only on evidence; `skipped` was not sent; everything else is `indeterminate`. */
 export type Verdict = 'proven' | 'disproved' | 'indeterminate' | 'skipped'
 
 export interface Judgement {
   readonly verdict: Verdict
-  /** Safe to show and to write down: it quotes nobody. */
+  /** Safe to show and to log: it quotes neither the provider nor the prompt. */
   readonly detail: string
 }
 
@@ -27,13 +27,13 @@ export interface Question {
   readonly capability: Capability
   /** A chat completion without its model. */
   readonly body: Readonly<Record<string, unknown>>
-  /** Asked in its place when the first is refused: it forces nothing. */
+  /** Sent in its place when the first is refused: it forces nothing. */
   readonly gentler?: Readonly<Record<string, unknown>>
-  /** The field that asks for the capability: a kind that drops it never had it. */
+  /** The field that requests the capability: a kind that drops it never had it. */
   readonly field: string | null
-  /** What a refusal for want of the capability speaks of. */
+  /** What a refusal for want of the capability names. */
   readonly refusal: RegExp
-  /** Refusals that say nothing all the same. */
+  /** Refusals that are no evidence all the same. */
   readonly excuse?: RegExp
   judge(reply: Reply): Judgement
 }
@@ -42,7 +42,7 @@ const proven = (detail: string): Judgement => ({ verdict: 'proven', detail })
 const indeterminate = (detail: string): Judgement => ({ verdict: 'indeterminate', detail })
 
 const user = (content: unknown) => [{ role: 'user', content }]
-/** A model that thinks before it speaks needs some room; the others stop by themselves. */
+/** A model that reasons before it answers needs some room; the others stop by themselves. */
 const ROOM = { max_completion_tokens: 256 }
 const SHORT = { max_completion_tokens: 16 }
 
@@ -76,11 +76,11 @@ const jsonOf = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // no JSON, which the verdict says
+    return undefined // no JSON: the verdict covers it
   }
 }
 
-/** In the order in which they are asked: without `chat` there is no use in the others. */
+/** In the order in which they are sent: without `chat` the others are of no use. */
 export const QUESTIONS: readonly Question[] = [
   {
     capability: 'chat',
@@ -190,7 +190,10 @@ export const QUESTIONS: readonly Question[] = [
 const isDropped = (shaped: string, field: string): boolean =>
   shaped === `dropped ${field}` || shaped.startsWith(`dropped ${field} `) || shaped.startsWith(`dropped ${field}:`)
 
-/** What an answer is evidence of. A field that the kind does not send cannot have been taken, unless the kind says that it need not be sent (`claimed`). */
+/**
+ * What an answer is evidence of. A field that the kind does not send cannot have been accepted, unless the kind states
+ * that it need not be sent (`claimed`).
+ */
 export const judgeReply = (question: Question, reply: Reply, claimed: readonly Capability[]): Judgement => {
   const { field, capability } = question
   const dropped =
@@ -200,7 +203,7 @@ export const judgeReply = (question: Question, reply: Reply, claimed: readonly C
     : question.judge(reply)
 }
 
-/** What a failure is evidence of: only a refusal of the request that names what was asked for says anything. */
+/** What a failure is evidence of: only a refusal of the request that names the requested capability is. */
 export const judgeFailure = (question: Question, { code, param, message, upstreamStatus }: GatewayError): Judgement => {
   const status = upstreamStatus === undefined ? '' : `, status ${upstreamStatus}`
   const said = `${param ?? ''} ${message}`

@@ -1,12 +1,16 @@
-// The catalogue of what models can do: a dated, trimmed copy of LiteLLM's table (MIT, licence beside it), so that no later version of it moves a model.
-// `infra/capabilities.ts` writes it again. Decision 10 says how a name is matched and what silence means.
+// The catalogue of what models can do: a dated, trimmed copy of LiteLLM's table (MIT, licence beside it), so that no
+// later version of it changes a model. `infra/capabilities.ts` writes it again. Decision 10 defines how a name is
+// matched and what a missing value means.
 import { ownFile } from '../../lib/own-files.ts'
 import type { Capability } from '../../providers/port.ts'
 
-/** What a row says yes or no to, in the order of its letters. */
+/** The capabilities that a row states, in the order of its letters. */
 export const STATED = ['tools', 'parallel_tool', 'json_schema', 'vision'] as const satisfies readonly Capability[]
 
-/** Name, prompt tokens, output tokens (0: it does not say), and a letter for each of `STATED`: `y`, `n`, or `-` where it is silent. */
+/**
+ * Name, prompt tokens, output tokens (0: not stated), and a letter for each of `STATED`: `y`, `n`, or `-` where nothing
+ * is stated.
+ */
 export type CapabilityRow = readonly [name: string, maxInputTokens: number, maxOutputTokens: number, says: string]
 
 export interface CapabilitySnapshot {
@@ -19,16 +23,19 @@ export interface CapabilitySnapshot {
   readonly providers: Readonly<Record<string, readonly CapabilityRow[]>>
 }
 
-/** What the catalogue says of a model. Null: it does not say. */
+/** What the catalogue states of a model. Null: not stated. */
 export interface CatalogueFacts {
   /** Tokens that a prompt may have: some windows are larger by what the answer takes. */
   readonly maxInputTokens: number | null
   readonly maxOutputTokens: number | null
-  /** Only what it says yes or no to. */
+  /** Only what it states as yes or no. */
   readonly says: Readonly<Partial<Record<Capability, boolean>>>
 }
 
-/** Our kind -> the snapshot's provider. What a server of one's own has loaded, only that server knows; OpenRouter lists it all by itself. */
+/**
+ * Our kind -> the snapshot's provider. The models of a self-hosted server are known to that server alone; OpenRouter
+ * lists everything itself.
+ */
 const PROVIDERS: Readonly<Record<string, string>> = {
   openai: 'openai',
   azure_openai: 'azure',
@@ -81,7 +88,7 @@ export const indexed = ({ providers }: CapabilitySnapshot): CapabilityCatalogue 
 
 let held: WeakRef<Promise<CapabilityCatalogue>> | null = null
 
-/** Read when somebody asks first, once for all who ask at the same time; let go of when nobody does any more. */
+/** Read at the first use, once for all concurrent callers; released when no caller holds it any more. */
 export const capabilityCatalogue = (): Promise<CapabilityCatalogue> => {
   const known = held?.deref()
   if (known !== undefined) return known
@@ -92,7 +99,10 @@ export const capabilityCatalogue = (): Promise<CapabilityCatalogue> => {
   return loading
 }
 
-/** What is known of a model at a provider of this kind; null: the catalogue does not know it, or cannot tell which one is meant. Pure. */
+/**
+ * The facts of a model at a provider of this kind; null: the catalogue does not have it, or has several that match.
+ * Pure.
+ */
 export const capabilitiesOf = (catalogue: CapabilityCatalogue, kind: string, model: string): CatalogueFacts | null => {
   const provider = PROVIDERS[kind]
   const rows = provider === undefined ? undefined : catalogue.get(provider)
@@ -101,7 +111,10 @@ export const capabilitiesOf = (catalogue: CapabilityCatalogue, kind: string, mod
   return row === null ? null : factsOf(row)
 }
 
-/** The rows of the first name that is known, from the likest to the barest. Where it stands for several that say different things, nobody knows which is meant. */
+/**
+ * The rows of the first name that is found, from the most exact to the barest. Where it stands for several models with
+ * different facts, the match is ambiguous: null.
+ */
 const foldedRow = ({ folded, bare }: ProviderIndex, provider: string, model: string): CapabilityRow | null => {
   const name = bareName(provider, model)
   const found =

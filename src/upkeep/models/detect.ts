@@ -1,4 +1,4 @@
-// Finds out what models can do by asking them: small questions, a few at once, within a bound of time and of money.
+// Detects what models can do by small requests: a few at once, within a bound of time and of money.
 import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../../inference/gateway-calls.ts'
 import { NEVER_SENT } from '../../inference/request/failure.ts'
 import { inLanes } from '../../lib/event-loop/map-concurrently.ts'
@@ -23,7 +23,7 @@ export interface CapabilityVerdict extends Judgement {
 
 export interface ModelDetection {
   readonly entry: CatalogueEntry
-  /** False: nothing was asked of it. */
+  /** False: no request was sent to it. */
   readonly attempted: boolean
   /** In the order of the questions. */
   readonly verdicts: readonly CapabilityVerdict[]
@@ -37,12 +37,12 @@ const MODEL_LANES = 2
 const QUESTION_LANES = 3
 const QUESTION_MS = 20_000
 const TOTAL_MS = 120_000
-/** 0.25 USD: what has been spent when no further question is asked. */
+/** 0.25 USD: once so much has been spent, no further question is sent. */
 const MOST_NANO_USD = 250_000_000
 
 export interface DetectDeps {
   readonly ask: AskDirectly
-  /** Whose budgets the questions fall under. */
+  /** The key and tenant whose budgets pay for the questions. */
   readonly payer: Payer
   /** What a kind is taken to be able to do. */
   claims(kind: string): readonly Capability[]
@@ -53,11 +53,14 @@ interface Run extends DetectDeps {
   readonly signal: AbortSignal
   readonly untilMs: number
   spentNanoUsd: number
-  /** Why no further question is asked of this provider. */
+  /** Why no further question is sent to this provider. */
   ended: string | null
 }
 
-/** Asks every model. Never throws for what the provider does, nor for what the payer's budgets do not allow: such a question is skipped. */
+/**
+ * Sends the questions to every model. Never throws for what the provider does, nor for what the payer's budgets do not
+ * allow: such a question is skipped.
+ */
 export const detectCapabilities = (
   entries: readonly CatalogueEntry[],
   { ask, payer, claims }: DetectDeps,
@@ -114,7 +117,10 @@ const put = async (
   return { capability, ...judgement, latencyMs, error }
 }
 
-/** Of a question that was not put; or of which nothing could be recorded: it may have cost something, and no further one is put. */
+/**
+ * The result of a question that was not sent, or whose outcome could not be recorded: that one may have cost something,
+ * and no further one is sent.
+ */
 const unanswered = (capability: Capability, { code, message }: GatewayError, asking: Asking): CapabilityVerdict => {
   if (code !== 'internal_error') return skipped(capability, message)
   asking.run.ended = message
@@ -123,7 +129,7 @@ const unanswered = (capability: Capability, { code, message }: GatewayError, ask
   return { ...skipped(capability, message), verdict: 'indeterminate' }
 }
 
-/** Why nothing else is asked of a model that did not answer the plain question. */
+/** Why nothing else is sent to a model that did not answer the plain question. */
 const reasonOf = ({ verdict, detail }: Judgement): string =>
   verdict === 'skipped' ? detail : 'the plain question failed'
 

@@ -1,4 +1,4 @@
-// The provider kinds as the admin API and the seeder ask for them: by any of their names, and as a list.
+// The provider kinds as the admin API and the seeder use them: by any of their names, and as a list.
 import { Nullable } from '../../domain/kernel/fields.ts'
 import type { ProviderFields } from '../../domain/registry/provider.ts'
 import { flawOf } from '../../lib/schema/first-error.ts'
@@ -27,7 +27,10 @@ const optionsOf = (kind: ProviderKind): TSchema => {
   return made
 }
 
-/** Why no provider of this kind can be so, and the field to blame; null: nothing is against it. Unknown options are refused: a slip would be ignored for ever, and a secret would stand in the log. */
+/**
+ * Why the fields do not suit a provider of this kind, with the field to blame; null: they do. Unknown options are
+ * refused: a misspelt one would be ignored for ever, and a secret in it would stand in the log.
+ */
 export const providerFlaw = (
   kind: ProviderKind,
   { base_url, region, options }: Pick<ProviderFields, 'base_url' | 'region' | 'options'>,

@@ -1,5 +1,6 @@
-// What is known of a model that an operator did not say: from the provider's own listing, else the catalogues of prices and capabilities, else what its kind claims.
-// Copied into the decision at write, so that nothing moves under a dependency's next version.
+// The facts of a model that an operator did not set: from the provider's own listing, else the catalogues of prices and
+// capabilities, else what its kind claims. Copied into the decision at write, so that no later version of a catalogue
+// changes them.
 import { ModelFields, type PriceTier } from '../../domain/registry/model.ts'
 import { Value } from '../../lib/schema/schema.ts'
 import { ALL_CAPABILITIES, type Capability, type ListedModel } from '../../providers/port.ts'
@@ -19,7 +20,7 @@ export type ModelFacts = Pick<
   | 'capability_source'
 >
 
-/** What the catalogue says of a model; null: unknown. USD per million tokens. */
+/** What the catalogue has of a model; null: unknown. USD per million tokens. */
 export interface CataloguePrice {
   readonly contextWindow: number | null
   readonly input: number | null
@@ -81,7 +82,10 @@ const tiersOf = ({ tiers = [] }: Prices): PriceTier[] => {
   return kept
 }
 
-/** The prices of the first source that names both what goes in and what comes out: one of each would be nobody's price. Tiers go with them. */
+/**
+ * The prices of the first source that has both an input and an output price: one from each source would be the price of
+ * neither. Tiers go with them.
+ */
 const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
   const { inputCostPerMillion: input = null, outputCostPerMillion: output = null } = listed ?? {}
   const says = input !== null && output !== null
@@ -93,7 +97,10 @@ const pricesOf = (listed: ListedModel | null, price: CataloguePrice) => {
   }
 }
 
-/** What is known of a model, less what belongs to a price that is not used since another is given: its tiers, and what cached tokens cost. */
+/**
+ * The facts of a model without those that belong to a price that is not used, since another is given: its tiers, and
+ * the price of cached tokens.
+ */
 export const factsBeside = (
   given: Partial<Record<'input_cost_per_million' | 'output_cost_per_million', unknown>>,
   facts: Partial<ModelFacts> | null,
@@ -103,10 +110,16 @@ export const factsBeside = (
   return isPriced ? { ...facts, cached_input_cost_per_million: null, price_tiers: null } : facts
 }
 
-/** A model has these, whatever its API: the catalogue may add them to what a kind claims. The rest are fields that the API must take as well. */
+/**
+ * A model has these, whatever its API: the catalogue may add them to what a kind claims. The rest are fields that the
+ * API must accept as well.
+ */
 const OF_THE_MODEL: readonly Capability[] = ['tools', 'vision']
 
-/** What a kind claims, less what the catalogue denies, and with what it knows to be there. Where it is silent, the claim stands. */
+/**
+ * What a kind claims, without what the catalogue denies, and with what the catalogue confirms. Where the catalogue has
+ * no value, the claim stands.
+ */
 const corrected = (claimed: readonly string[], { says }: CatalogueFacts): string[] =>
   ALL_CAPABILITIES.filter((name) => {
     if (name === 'parallel_tool' && says.tools === false) return false
@@ -120,17 +133,23 @@ const capabilitiesOf = (
   claimed: readonly string[],
 ): Pick<ModelFacts, 'capabilities' | 'capability_source'> => {
   if (listed?.capabilities != null) return { capabilities: [...listed.capabilities], capability_source: 'provider' }
-  // A row that says yes or no to nothing has decided nothing.
+  // A row without a yes or no decides nothing.
   if (known === null || Object.keys(known.says).length === 0)
     return { capabilities: [...claimed], capability_source: 'kind' }
   return { capabilities: corrected(claimed, known), capability_source: 'catalogue' }
 }
 
-/** The larger of what the catalogues say: one counts the prompt alone, the other's numbers are older. Too small a window would refuse what the provider takes. */
+/**
+ * The larger value of the catalogues: one counts the prompt alone, the other's numbers are older. Too small a window
+ * would refuse what the provider takes.
+ */
 const windowOf = (price: CataloguePrice, known: CatalogueFacts | null): number | null =>
   Math.max(price.contextWindow ?? 0, known?.maxInputTokens ?? 0) || null
 
-/** A number of tokens that a row may hold, else null: a listing that says 0, or more than any model takes, does not know. One such row would keep all others out. */
+/**
+ * A number of tokens that a row may hold, else null: a listing with 0, or with more than any model takes, has no usable
+ * value. One such row would keep all others out.
+ */
 const tokensOf = (count: number | null | undefined): number | null =>
   count != null && Value.Check(ModelFields.properties.context_window, count) ? count : null
 

@@ -1,4 +1,4 @@
-// Asks a provider which models it serves: one bounded call through the dialer, or none when its kind cannot list.
+// Lists the models that a provider serves: one bounded call through the dialer, or none when its kind cannot list.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { type Dial, DialFailure } from '../../lib/http-client/http-client.ts'
 import type { ListedModel, ProviderKind, Target, UpstreamRequest } from '../../providers/port.ts'
@@ -24,7 +24,7 @@ export interface Patience {
 
 const CONNECT_MS = 3_000
 const TOTAL_MS = 10_000
-/** What a single model write waits for a listing that it only wants to fill gaps from. */
+/** How long the write of a single model waits for a listing from which it only fills gaps. */
 const FACTS_MS = 3_000
 const MAX_BYTES = 8 * 1024 * 1024
 /** A listing answers further model writes for a minute; at most so many providers are remembered. */
@@ -73,7 +73,7 @@ const answerOf = async (kind: ProviderKind, request: UpstreamRequest, dial: Dial
 
 const messageOf = (error: unknown): string => (error instanceof DialFailure ? error.message : 'the connection broke')
 
-/** Whether the provider can be asked at all. */
+/** Whether the provider's kind can list at all. */
 export const canList = (provider: ProviderRow, kinds: KindTable): boolean =>
   kinds.resolve(provider.kind)?.listing !== undefined
 
@@ -93,7 +93,7 @@ export const listModels = async (
   }
   const { listing } = kind
   const target = targetOf(provider, kind, secret, deps.nowMs())
-  // What a provider says of its failure may quote what it was sent.
+  // The provider's text about its failure may quote what it was sent.
   const reading = { id: '', createdS: Math.floor(deps.nowMs() / 1_000), secret, baseUrl: target.baseUrl }
   const models = new Map<string, ListedModel>()
   for (const request of [listing.request(target), ...(listing.further?.(target) ?? [])]) {
@@ -134,7 +134,7 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
     listed: ListedModel | null,
   ): Promise<ModelFacts> => {
     const kind = deps.kindTable.resolve(provider.kind)
-    // Nobody bills for what answers in process, and nobody but its kind knows it.
+    // A model that answers in process costs nothing, and only its kind has its facts.
     if (kind?.script !== undefined) return modelFacts(listed, FREE, kind.capabilities)
     const [price, capabilities] = await Promise.all([
       cataloguePrice(provider, name, deps.nowMs()),
@@ -152,7 +152,7 @@ export const modelCatalogue = (deps: ListingDeps): ModelCatalogue => {
       if (recent !== undefined && recent.revision === provider.revision && deps.nowMs() - recent.atMs < KEPT_MS) {
         models = recent.models
       } else if (canList(provider, deps.kindTable)) {
-        // A provider that cannot be asked now must not stop an operator from registering its model.
+        // A provider that cannot be reached now must not stop an operator from registering its model.
         models = await list(provider, { totalMs: FACTS_MS }).catch(() => keep(provider, []))
       }
       return factsOfListed(provider, upstreamModel, models.find(({ name }) => name === upstreamModel) ?? null)

@@ -1,4 +1,5 @@
-// Fills the registry from a provider's own listing: missing names become active rows managed by the API, existing ones stay as they are.
+// Fills the registry from a provider's own listing: missing names become active rows managed by the API, existing ones
+// stay as they are.
 
 import type { ControlReader } from '../../domain/control.ts'
 import type { Actor, EventRecord } from '../../domain/kernel/decision.ts'
@@ -17,7 +18,7 @@ export interface SyncSummary {
   readonly created: number
   readonly skipped: number
   readonly total: number
-  /** Who said what the created models can do. */
+  /** The source of the created models' capabilities. */
   readonly capability_source: string
   readonly capabilities_filled: number
   /** Which listed names could not be registered, and why; absent when all could. */
@@ -38,7 +39,9 @@ const MAX_LISTED = 4_096
 /** Rows in one decision: 64 of the largest usual ones stay below the 64 KiB of a record. */
 const ROWS_PER_DECISION = 48
 
-/** Inserts what is missing, in decisions of bounded size; each is all or nothing, and a repeat goes on where it ended. */
+/**
+ * Inserts what is missing, in decisions of bounded size; each is all or nothing, and a repeat goes on where it ended.
+ */
 export const syncModels = async (
   provider: ProviderRow,
   listing: readonly ListedModel[],
@@ -83,7 +86,9 @@ export const syncModels = async (
   }
 }
 
-/** What is told of names that were left out: those with a reason of their own, then what has none to be told by name. */
+/**
+ * The names that were left out: those with a reason of their own, then the count of those that cannot be shown by name.
+ */
 const leftOutOf = (refused: readonly LeftOut[], listing: readonly ListedModel[]): { left_out?: LeftOut[] } => {
   const unusable = listing.slice(0, MAX_LISTED).filter((listed) => !canBeNamed(listed)).length
   const counted = [
@@ -127,7 +132,10 @@ export const commandsOf = async (
   )
 }
 
-/** The rows that are not there yet. A name that is an alias of another model, or of everybody's endpoint scope, is left out: routing would change under its callers. */
+/**
+ * The rows that are not there yet. A name that is an alias of another model, or of an endpoint scope of all tenants, is
+ * left out: routing would change under its callers.
+ */
 const missingModels = (
   state: ControlReader,
   commands: readonly Create[],

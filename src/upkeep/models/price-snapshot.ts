@@ -1,5 +1,5 @@
-// The price catalogue: a dated copy of `@pydantic/genai-prices` (MIT, licence beside it), so that no dependency's next version moves a price.
-// `infra/prices.ts` writes it again.
+// The price catalogue: a dated copy of `@pydantic/genai-prices` (MIT, licence beside it), so that no dependency's next
+// version changes a price. `infra/prices.ts` writes it again.
 import { ownFile } from '../../lib/own-files.ts'
 
 export type Match =
@@ -52,7 +52,7 @@ export interface PriceSnapshot {
 
 let loaded: Promise<PriceSnapshot> | null = null
 
-/** Half a megabyte: read when somebody asks first. */
+/** Half a megabyte: read at the first use. */
 export const priceSnapshot = (): Promise<PriceSnapshot> => {
   loaded ??= Bun.file(ownFile('src/upkeep/prices/snapshot.json')).json() as Promise<PriceSnapshot>
   return loaded

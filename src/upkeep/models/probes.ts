@@ -1,4 +1,4 @@
-// Active health: asks providers for their models now and then, and when an operator wants to know.
+// Active health: lists the models of providers at an interval, and when an operator requests it.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { pause } from '../../lib/event-loop/sleep.ts'
 import type { Dial } from '../../lib/http-client/http-client.ts'
@@ -22,7 +22,7 @@ export interface ProbeDeps {
   nowMs(): number
   /** In [0, 1): instances that started together do not probe together. */
   random(): number
-  /** Between two rounds; null: none but those that are asked for. */
+  /** Between two rounds; null: only those that are requested. */
   readonly everyMs: number | null
 }
 
@@ -32,7 +32,7 @@ export interface ProbeResult extends Probe {
 }
 
 export interface Probes {
-  /** Probes it now; who asks meanwhile gets the same result. Never throws for what the provider does. */
+  /** Probes it now; concurrent callers get the same result. Never throws for what the provider does. */
   probe(provider: ProviderRow): Promise<ProbeResult>
   close(): Promise<void>
 }
@@ -79,7 +79,7 @@ export const startProbes = (deps: ProbeDeps): Probes => {
     probe: (provider) => probe(provider, 'manual'),
     async close() {
       closing.abort()
-      // A probe under way ends by its own deadline; nobody waits for it.
+      // A probe under way ends by its own deadline; the close does not wait for it.
       await Promise.race([work, pause(100)])
     },
   }

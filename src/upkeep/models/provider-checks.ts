@@ -1,4 +1,4 @@
-// The checks of a provider test: whether anything answers at its address, what it lists, and one small completion of a model.
+// The checks of a provider test: whether its address answers, what it lists, and one small completion of a model.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { type CheckResult, cutDetail } from '../../domain/registry/provider-test.ts'
 import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../../inference/gateway-calls.ts'
@@ -17,13 +17,13 @@ export interface CheckDeps {
   readonly kindTable: KindTable
   readonly modelCatalogue: Pick<ModelCatalogue, 'list'>
   readonly ask: AskDirectly
-  /** Whose budgets the sample falls under. */
+  /** The key and tenant whose budgets pay for the sample. */
   readonly payer: Payer
 }
 
 export interface AskedTest {
   readonly checks: readonly Check[]
-  /** Who answers the sample; null: it has none. */
+  /** The model of the sample; null: it has none. */
   readonly entry: CatalogueEntry | null
   readonly prompt: string | null
 }
@@ -38,13 +38,16 @@ const CONNECT_MS = 5_000
 const CONNECTIVITY_MS = 10_000
 const LISTING_MS = 10_000
 const SAMPLE_MS = 30_000
-/** Enough for a word of any model, and little of one that thinks first. */
+/** Enough for one word of any model, and little of one that reasons first. */
 export const SAMPLE_TOKENS = 16
 export const DEFAULT_PROMPT = 'Reply with the one word: ok'
 
 type Finding = Omit<CheckResult, 'check' | 'latency_ms'>
 
-/** Runs the checks, all at once, and answers them in the order in which they were asked for. Never throws for what the provider does, nor for what the payer's budgets do not allow. */
+/**
+ * Runs the checks, all at once, and returns them in the order in which they were requested. Never throws for what the
+ * provider does, nor for what the payer's budgets do not allow.
+ */
 export const runChecks = (
   provider: ProviderRow,
   asked: AskedTest,
@@ -61,7 +64,10 @@ export const runChecks = (
     }),
   )
 
-/** A provider that fails may quote what it was asked, and no prompt of anybody's stands in the log. One that was not asked (there is no outcome) quotes nothing. */
+/**
+ * A failed provider may quote its request, and no prompt may stand in the log. A sample that was not sent (there is no
+ * outcome) quotes nothing.
+ */
 const withoutPrompt = (result: CheckResult, { prompt }: AskedTest): CheckResult => {
   if (result.check !== 'sample' || result.status !== 'failed' || prompt === null || result.request_id === undefined)
     return result
@@ -83,10 +89,10 @@ const failed = (error: GatewayError): Finding => ({
   ...(error.upstreamStatus === undefined ? {} : { upstream_status: error.upstreamStatus }),
 })
 
-/** In words that name nothing but what the operator wrote down as its address. */
+/** The text names nothing but what the operator entered as its address. */
 const reachWords = ({ kind, message }: DialFailure): string => {
   if (kind === 'blocked') return `the egress rules do not allow this address: ${message}`
-  if (kind === 'invalid_header') return `the credential cannot be used: ${message}` // options are checked when they are written
+  if (kind === 'invalid_header') return `the credential cannot be used: ${message}` 
   if (kind === 'invalid_url') return `base_url cannot be used: ${message}`
   return `the provider cannot be reached: ${message}`
 }
@@ -94,7 +100,7 @@ const reachWords = ({ kind, message }: DialFailure): string => {
 const unknownKind = ({ kind }: ProviderRow): GatewayError =>
   new GatewayError('provider_unavailable', `the kind "${kind}" is not known to this build`)
 
-/** Why nothing can be asked of it with a credential, or null. */
+/** Why nothing can be sent to it with a credential, or null. */
 const credentialFlaw = (
   provider: ProviderRow,
   kind: ProviderKind | null,

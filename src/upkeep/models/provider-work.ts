@@ -1,4 +1,4 @@
-// What an operator can have done with a provider that calls out: tests, listings for a synchronisation, detection of capabilities.
+// The work of an operator that calls providers: tests, listings for a synchronisation, detection of capabilities.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import type { Payer } from '../../inference/gateway-calls.ts'
 import type { ListedModel } from '../../providers/port.ts'
@@ -11,7 +11,10 @@ export interface ProviderWorkDeps extends Omit<CheckDeps, 'payer'> {
   readonly catalogue: { all(): readonly CatalogueEntry[] }
 }
 
-/** `client` is raised when whoever asked has left. All of it throws 429 while too much is under way, and is ended when the process stops. */
+/**
+ * `client` is raised when the caller has left. All of it throws 429 while too much is under way, and is ended when the
+ * process stops.
+ */
 export interface ProviderWork {
   /** The models of a provider, disabled ones too, in the order of the registry. */
   entriesOf(providerId: string): readonly CatalogueEntry[]

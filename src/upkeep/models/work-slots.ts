@@ -3,8 +3,8 @@ import { GatewayError, stopping } from '../../wire/errors.ts'
 
 export interface WorkPlaces {
   /**
-   * Runs a piece of work with a signal that is raised when the client leaves or the process stops (its reason is `client` or `shutdown`). Throws 429 while there
-   * are too many, 499 when the client left, 503 when the process stops.
+   * Runs a piece of work with a signal that is raised when the client leaves or the process stops (its reason is
+   * `client` or `shutdown`). Throws 429 while there are too many, 499 when the client left, 503 when the process stops.
    */
   run<Result>(client: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
   /** Ends what is under way, and lets nothing more in. */
@@ -52,6 +52,6 @@ export const workPlaces = (limit: number): WorkPlaces => {
   }
 }
 
-/** What the end of a piece of work is told as. */
+/** The error that reports the end of a piece of work. */
 export const endedBy = ({ reason }: AbortSignal): GatewayError =>
   reason === 'shutdown' ? stopping() : new GatewayError('request_canceled', 'the client left')

@@ -8,11 +8,11 @@ export interface ChildOptions {
   readonly command: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
   readonly diagnostics: Diagnostics
-  /** 1 to 19: how far it stands back where others want the same core; as this process when absent. */
+  /** 1 to 19: how far it yields to others that want the same core; as this process when absent. */
   readonly niceness?: number
   /** The longest wait before it is started again; the first is 250 ms. */
   readonly maxBackoffMs?: number
-  /** The exit code by which it says that starting it again is of no use; `onRefused` is then told, once. */
+  /** The exit code that means that a restart is of no use; `onRefused` is then called, once. */
   readonly refusedCode?: number
   readonly onRefused?: () => void
   /** How long a stop waits before it insists. */
@@ -26,7 +26,7 @@ export interface ChildProcess {
     readonly restarts: number
     readonly detail: string
   }
-  /** Asks it to end, kills it when it does not, and starts it no more. */
+  /** Signals it to end, kills it when it does not, and starts it no more. */
   stop(): Promise<void>
 }
 
@@ -46,8 +46,8 @@ const standBack = (pid: number, niceness: number): void => {
 }
 
 /**
- * Starts the child and keeps it running. Its standard input is a pipe that only this process holds: a child that reads it to the end knows
- * that its parent is gone, also after `kill -9` (`endWithParent`).
+ * Starts the child and keeps it running. Its standard input is a pipe that only this process holds: a child that reads
+ * it to the end learns that its parent has ended, also after `kill -9` (`endWithParent`).
  */
 export const superviseChild = (options: ChildOptions): ChildProcess => {
   const { name, command, env, diagnostics, niceness, maxBackoffMs = MAX_BACKOFF_MS, stopMs = STOP_MS } = options
@@ -103,7 +103,10 @@ export const superviseChild = (options: ChildOptions): ChildProcess => {
 /** How long a child without a parent may take to end in an orderly way. */
 const ORPHAN_MS = 5_000
 
-/** For the child: calls back once, when the process that holds the other end of standard input is gone; it then has 5 s before it is ended. */
+/**
+ * For the child: calls back once, when the process that holds the other end of standard input has ended; the child then
+ * has 5 s before it is ended.
+ */
 export const endWithParent = (onGone: () => void): void => {
   void (async () => {
     for await (const _ of Bun.stdin.stream()) {

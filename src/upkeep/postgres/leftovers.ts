@@ -1,4 +1,5 @@
-// Ends what an earlier gateway left running in a cluster's folder: a postmaster, or backends that survive it in sessions of their own.
+// Ends what an earlier gateway left running in a cluster's folder: a postmaster, or backends that survive it in
+// sessions of their own.
 import { readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -10,7 +11,7 @@ export const postmasterPid = (cluster: string): number | null => {
   return Number.isSafeInteger(pid) && pid > 1 ? pid : null
 }
 
-/** Whether the postmaster with this pid says that it accepts connections. */
+/** Whether the postmaster with this pid reports that it accepts connections. */
 export const postmasterReady = (cluster: string, parent: number | null = null): boolean => {
   const lines = pidFile(cluster)
   return lines[7]?.trim() === 'ready' && (parent === null || Number(lines[0]) !== parent)
@@ -24,7 +25,10 @@ const pidFile = (cluster: string): string[] => {
   }
 }
 
-/** Every process of the server works inside the cluster's folder, which identifies them whatever their pids were re-used for. */
+/**
+ * Every process of the server works inside the cluster's folder, which identifies them even when their pids were
+ * reused.
+ */
 const processesIn = (cluster: string): number[] => {
   if (process.platform !== 'linux') return processesBesideLinux(cluster)
   const folder = realpathSync(cluster)
@@ -38,7 +42,7 @@ const workingFolderOf = (pid: number): string | null => {
   try {
     return readlinkSync(`/proc/${pid}/cwd`)
   } catch {
-    return null // gone meanwhile, or not ours to see
+    return null // ended meanwhile, or owned by another account
   }
 }
 
@@ -70,8 +74,9 @@ const send = (pids: readonly number[], signal: 'SIGINT' | 'SIGQUIT' | 'SIGKILL')
 }
 
 /**
- * Ends every server process in the folder and removes a stale pid file; answers how many there were. The caller holds the folder's lock, so none of them
- * belongs to a living gateway. Asks for a clean stop first, insists after 2 s, kills after 4 s. Throws when one does not go.
+ * Ends every server process in the folder and removes a stale pid file; returns how many there were. The caller holds
+ * the folder's lock, so none of them belongs to a living gateway. Requests a clean stop first, a fast one after 2 s,
+ * kills after 4 s. Throws when one does not end.
  */
 export const endLeftovers = async (cluster: string): Promise<number> => {
   let left = processesIn(cluster)
@@ -91,7 +96,8 @@ export const endLeftovers = async (cluster: string): Promise<number> => {
   }
   if (left.length > 0)
     throw new Error(`processes ${left.join(', ')} of an earlier Postgres in ${cluster} do not end; end them`)
-  // Its pid may meanwhile be that of something else (containers number from 1), which would keep Postgres from starting.
+  // Its pid may meanwhile be that of another process (containers number from 1), which would keep Postgres from
+  // starting.
   rmSync(join(cluster, 'postmaster.pid'), { force: true })
   return found
 }

@@ -10,8 +10,8 @@ const READY_WITHIN_MS = 60_000
 const POLL_MS = 10
 const MAX_SAID = 300
 
-// Small, since it shares the machine with the gateway. A commit lost with the host is projected again: offsets move in the same transaction, and
-// segments are trimmed only below what a flushed commit covers.
+// Small, since it shares the machine with the gateway. A commit lost with the host is projected again: offsets move in
+// the same transaction, and segments are trimmed only below what a flushed commit covers.
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -38,7 +38,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
   log_line_prefix: '',
 }
 
-// In a session of its own, so that `kill -9` of the gateway's process group leaves it; when the gateway is gone its pipe closes, and it ends the server.
+// In a session of its own, so that `kill -9` of the gateway's process group leaves it; when the gateway has ended, its
+// pipe closes, and it ends the server.
 const KEEPER = `exec 3<&0
 "$@" </dev/null 3<&- &
 server=$!
@@ -73,7 +74,10 @@ export interface Making {
   readonly signal: AbortSignal
 }
 
-/** Makes the cluster beside and renames it, so that a first start that is killed leaves nothing half made; one that the signal stops throws. */
+/**
+ * Makes the cluster beside and renames it, so that a first start that is killed leaves nothing half made. Throws when
+ * the signal stops it.
+ */
 export const makeCluster = async ({ cluster, account, installation, password, signal }: Making): Promise<void> => {
   const making = `${cluster}.new`
   const passwordFile = `${cluster}.password`
@@ -162,7 +166,7 @@ export const runServer = async ({ cluster, account, installation, port, diagnost
   }
 }
 
-/** Passes the server's complaints on, line by line; answers the one that says most of why it ended. */
+/** Passes the server's complaints on, line by line; returns the line that explains best why it ended. */
 const relay = (stream: ReadableStream<Uint8Array>, diagnostics: Diagnostics): (() => string) => {
   const last: string[] = []
   const pump = async () => {

@@ -1,4 +1,5 @@
-// Keeps what routing knows of feedback up to date: what was given here at once, what others gave as soon as the read model shows it.
+// Keeps routing's figures of feedback up to date: feedback that was given here at once, feedback of other instances as
+// soon as the read model shows it.
 import { pause } from '../../lib/event-loop/sleep.ts'
 import type { HealthBook } from '../../state/health/book.ts'
 import { FeedbackMeans, type FeedbackSum } from '../../state/health/feedback-means.ts'
@@ -12,7 +13,7 @@ export interface FeedbackWatchDeps {
 
 const TICK_MS = 1_000
 const READ_EVERY_MS = 60_000
-/** Older feedback says nothing about a model as it is now. */
+/** Older feedback does not describe the model as it is now. */
 const COUNTED_MS = 7 * 86_400_000
 
 export const watchFeedback = ({ book, nowMs, sums }: FeedbackWatchDeps): { means: FeedbackMeans; close(): void } => {
@@ -30,7 +31,7 @@ export const watchFeedback = ({ book, nowMs, sums }: FeedbackWatchDeps): { means
         const { sums: base, untilMs } = await sums(nowMs() - COUNTED_MS)
         means.rebase(base, untilMs)
       } catch {
-        // Postgres is away: what is known stands, and it is asked again in a minute.
+        // Postgres is not reachable: the figures stay, and it is queried again in a minute.
       }
       await pause(READ_EVERY_MS, signal)
     }

@@ -1,5 +1,5 @@
-// Writes frames to the operations topic: in their order and without a gap, since an outcome names the frame by which it was planned, and each frame says only what
-// changed since the one before.
+// Writes frames to the operations topic: in order and without a gap, since an outcome names the frame by which it was
+// planned, and each frame holds only what changed since the one before.
 import type { HealthEvent } from '../../domain/events/health.ts'
 import { SpoolClosed } from '../../log/spool/spool.ts'
 

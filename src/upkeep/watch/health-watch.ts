@@ -1,4 +1,5 @@
-// Runs the book of health beside the requests: time passes in it though nobody asks, and what it says is written to the operations topic.
+// Runs the book of health beside the requests: time passes in it without requests, and its events are written to the
+// operations topic.
 import type { HealthEvent } from '../../domain/events/health.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { Spool } from '../../log/spool/spool.ts'
@@ -30,7 +31,8 @@ export const watchHealth = ({ catalogue, spool, diagnostics, nowMs, monotonicMs 
     complainedMs = now
     diagnostics.warn('health_event_not_written', { error })
   }
-  // Not on the ballast, which is for requests in flight: while the disk is full nothing is admitted that a frame would explain.
+  // Not on the ballast, which is for requests in flight: while the disk is full nothing is admitted that a frame would
+  // explain.
   const append = ({ type, subject, data }: HealthEvent) =>
     spool.append('operations', type, subject ?? spool.instance, JSON.stringify(data), true)
   const frames = frameWriter({

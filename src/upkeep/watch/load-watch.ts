@@ -1,4 +1,4 @@
-// Looks at the event loop and at the memory of this process, for whoever lets requests in.
+// Measures the event loop and the memory of this process, for the gate that admits requests.
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { LoadGate, type LoadGateSettings } from '../../lib/event-loop/load-gate.ts'
@@ -56,7 +56,7 @@ export interface ThreadTime {
 }
 
 export interface ThreadTimes {
-  /** What the main thread did since it was asked last; undefined where the kernel does not count it. */
+  /** What the main thread did since the last call; undefined where the kernel does not count it. */
   since(): ThreadTime | undefined
   close(): void
 }

@@ -1,5 +1,5 @@
-// Brings traces to an OTLP collector: a bounded queue, batches off the way of requests, one call at a time with its own deadline. A collector that hangs or is
-// away costs traces, which are counted, and nothing else.
+// Ships traces to an OTLP collector: a bounded queue, batches off the request path, one call at a time with its own
+// deadline. A collector that hangs or is not reachable costs traces, which are counted, and nothing else.
 import { type FinishedTrace, spansOf } from '../../inference/request/trace.ts'
 import { Cancellation } from '../../lib/event-loop/cancellation.ts'
 import type { Dial } from '../../lib/http-client/http-client.ts'
@@ -10,7 +10,7 @@ export interface TraceExporterDeps {
   /** The whole URL: `http://collector:4318/v1/traces`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  /** Who exports: `service.name`, `service.version`, ... */
+  /** The exporting resource: `service.name`, `service.version`, ... */
   readonly resource: Attributes
   readonly version: string
   readonly dial: Dial
@@ -40,7 +40,7 @@ export const TUNING = {
 }
 
 const ANSWER_BYTES = 65_536
-/** The collector says that it may work later. */
+/** Statuses after which the collector may accept a retry. */
 const LATER: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
 export const openTraceExporter = (deps: TraceExporterDeps): TraceExporter => new Exporter(deps)
