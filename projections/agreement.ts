@@ -1,4 +1,5 @@
-// What `gateway verify` compares with: the records of a topic that a read model has applied, sums that show what was compared, and what is wrong.
+// What `gateway verify` compares with: the records of a topic that a read model has applied, sums that show what was
+// compared, and what is wrong.
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../src/log/port.ts'
 import type { Transaction } from './database.ts'
 import { readOne } from './follow.ts'
@@ -58,7 +59,10 @@ export const positionsOf = (sql: Transaction, { model, build }: Build) => sql<Re
 
 const LIMITS = { maxRecords: 5_000, maxBytes: 16 * 1_024 * 1_024, waitMs: 20 }
 
-/** The records of a partition that the topic still has, up to where a read model has come. What keeps it from that is told. */
+/**
+ * The records of a partition that the topic still has, up to the read model's position. What prevents reading them is
+ * reported.
+ */
 export async function* appliedRecords(
   { log, signal }: Pick<Snapshot, 'log' | 'signal'>,
   topic: string,

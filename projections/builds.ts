@@ -28,8 +28,9 @@ export const activeBuild = async (sql: Queryable, model: string): Promise<Build 
 }
 
 /**
- * The build that a worker of this version keeps: the active one when it is of this version, else the one of this version that is being made beside it.
- * The first build of all is active at once, as is one in place of tables that somebody dropped: there is nothing to show in its place. Null when a newer version is active: this worker is outdated.
+ * The build that a worker of this version keeps: the active one when it is of this version, else the one of this
+ * version that is being made beside it. The first build of all is active at once, as is one in place of tables that
+ * were dropped: there is nothing to show in its place. Null when a newer version is active: this worker is outdated.
  */
 export const buildToKeep = (sql: Sql, projection: AnyProjection): Promise<Build | null> =>
   sql.begin(async (transaction) => {
@@ -48,7 +49,10 @@ export const buildToKeep = (sql: Sql, projection: AnyProjection): Promise<Build 
     return building ?? makeBuild(transaction, projection, 'building')
   }) as Promise<Build | null>
 
-/** A new build beside the active one, for a rebuild. Removes what earlier rebuilds left unfinished: the caller holds the rebuild lock. */
+/**
+ * A new build beside the active one, for a rebuild. Removes what earlier rebuilds left unfinished: the caller holds the
+ * rebuild lock.
+ */
 export const beginRebuild = (sql: Sql, projection: AnyProjection): Promise<Build> =>
   sql.begin(async (transaction) => {
     await lockBuilds(transaction, projection.name)
@@ -78,7 +82,7 @@ const makeBuild = async (sql: Transaction, projection: AnyProjection, state: Bui
   return { model: name, build, version, schemaName, state }
 }
 
-/** False when somebody has dropped the tables of a build. */
+/** False when the tables of a build were dropped. */
 const hasSchema = async (sql: Transaction, { schemaName }: Build): Promise<boolean> => {
   const [row] = await sql<{ there: boolean }[]>`select to_regnamespace(${`"${schemaName}"`}) is not null as there`
   return row!.there
@@ -94,7 +98,7 @@ export interface Activation {
   readonly projection: AnyProjection
   /** Its followers go on meanwhile. */
   readonly build: Build
-  /** The end of a partition, so that nobody waits for what a replaced log never had. */
+  /** The end of a partition, so that the switch does not wait for what a replaced log never had. */
   endOf(partition: number): Promise<number>
 }
 
@@ -102,8 +106,9 @@ const LEVEL_WITHIN_MS = 10_000
 const LEVEL_POLL_MS = 5
 
 /**
- * Makes a build the one that readers use and drops the one before, in one transaction: nobody sees half, nor a row go. The old build is held still until the
- * new one has come as far; what the log no longer holds is carried over from a build of the same version. False when the build is gone.
+ * Makes a build the one that readers use and drops the one before, in one transaction: a reader never sees half of it,
+ * nor a row disappear. The old build is locked until the new one has come as far; what the log no longer holds is
+ * carried over from a build of the same version. False when the build was removed.
  */
 export const activate = (activation: Activation): Promise<boolean> =>
   activation.sql.begin(async (transaction): Promise<boolean> => {
@@ -162,14 +167,16 @@ export const holdRebuild = async (sql: Sql, model: string): Promise<{ release():
   }
   return {
     async release() {
-      // When the connection is gone, so is the lock.
+      // A lost connection has released the lock.
       await connection`select pg_advisory_unlock(hashtextextended(${key}, 0))`.catch(() => {})
       connection.release()
     },
   }
 }
 
-/** Removes the builds that a killed rebuild left, so that they hold back no segment. Does nothing while a rebuild runs. */
+/**
+ * Removes the builds that a killed rebuild left, so that they hold back no segment. Does nothing while a rebuild runs.
+ */
 export const removeAbandonedBuilds = async (sql: Sql, projection: AnyProjection): Promise<void> => {
   await sql.begin(async (transaction) => {
     const [row] = await transaction<{ free: boolean }[]>`

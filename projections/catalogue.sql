@@ -1,7 +1,9 @@
--- What stands behind every read model: its builds, how far each has come, and what it set aside. Owned by projections/builds.ts and projections/projection.ts.
+-- What stands behind every read model: its builds, how far each has come, and what it set aside. Owned by
+-- projections/builds.ts and projections/projection.ts.
 create schema if not exists gatelog;
 
--- A build is one set of tables of a read model, in a schema of its own. Readers use the active one; another may be built beside it.
+-- A build is one set of tables of a read model, in a schema of its own. Readers use the active one; another may be
+-- built beside it.
 create table if not exists gatelog.build (
   model text not null,
   build integer not null,
@@ -13,8 +15,8 @@ create table if not exists gatelog.build (
 );
 create unique index if not exists build_active on gatelog.build (model) where state = 'active';
 
--- How far a build has come in a partition. `tip`: the newest decision that counts (control only).
--- `witness`: SHA-256 of the record at next_offset - 1, by which a topic that was replaced is noticed. `log_at_ms`: running maximum of log time.
+-- How far a build has come in a partition. `tip`: the newest decision that counts (control only). `witness`: SHA-256 of
+-- the record at next_offset - 1, by which a replaced topic is detected. `log_at_ms`: running maximum of log time.
 create table if not exists gatelog.position (
   model text not null,
   build integer not null,
@@ -56,7 +58,7 @@ create table if not exists gatelog.poison (
   foreign key (model, build) references gatelog.build on delete cascade
 );
 
--- What the workers say of themselves. Not part of any read model: it follows the clock.
+-- What the workers report of themselves. Not part of any read model: it follows the clock.
 create table if not exists gatelog.status (
   model text primary key,
   worker text not null,

@@ -24,8 +24,9 @@ export interface DatabaseOptions {
 const ABANDONED_S = 3
 
 /**
- * A pool of connections, opened when first used. Never throws by itself: each query says what is wrong. Once a connection of it was lost, a new pool
- * takes its place for what is asked next: the driver gives a lost connection's error to a later query, and may count it as busy for ever.
+ * A pool of connections, opened when first used. Never throws by itself: each query reports what is wrong. Once one of
+ * its connections was lost, a new pool takes its place for later queries: the driver gives a lost connection's error to
+ * a later query, and may count it as busy for ever.
  */
 export const openDatabase = (options: DatabaseOptions): Sql => {
   let closed = false
@@ -33,7 +34,7 @@ export const openDatabase = (options: DatabaseOptions): Sql => {
   const replace = (lost: Sql): void => {
     if (closed || pool !== lost) return
     pool = open()
-    lost.end({ timeout: ABANDONED_S }).catch(() => {}) // whoever waits on it has been told
+    lost.end({ timeout: ABANDONED_S }).catch(() => {}) // its waiting queries have failed already
   }
   const open = (): Sql => {
     const made: Sql = connect(options, () => replace(made))
@@ -56,7 +57,10 @@ export const openDatabase = (options: DatabaseOptions): Sql => {
 const abandoning = new WeakMap<Sql, () => void>()
 const SETTLED_WITHIN_MS = 60_000
 
-/** What is asked of a database, or StoreTimeout after a minute and a new pool: nothing that a worker waits for may stay unanswered for ever. */
+/**
+ * The result of work on a database, or StoreTimeout after a minute and a new pool: a worker must not wait for a
+ * response for ever.
+ */
 export const settled = async <Result>(sql: Sql, work: Promise<Result>, ms = SETTLED_WITHIN_MS): Promise<Result> => {
   try {
     return await within(work, ms)
@@ -72,7 +76,8 @@ const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOpti
     connect_timeout: 3,
     idle_timeout: null as never, // no connection is closed without a reason
     max_lifetime: null,
-    backoff: (retries: number) => Math.min(1, 0.02 * 2 ** retries), // seconds, between attempts to connect while queries wait
+    // seconds, between attempts to connect while queries wait
+    backoff: (retries: number) => Math.min(1, 0.02 * 2 ** retries),
     onnotice: () => {},
     onclose,
     types: { bigint },
@@ -83,11 +88,14 @@ const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOpti
     },
   })
 
-/** SQLSTATE of what Postgres refused, or null when it was not Postgres that spoke (no connection, timeout). */
+/** SQLSTATE of a refusal by Postgres, or null when the error is not from Postgres (no connection, timeout). */
 export const sqlStateOf = (error: unknown): string | null =>
   error instanceof postgres.PostgresError ? error.code : null
 
-/** A row has no partition to go to (or a check refuses it; the tables of read models have none): somebody dropped it. */
+/**
+ * A row has no partition to go to (or a check refuses it; the tables of read models have none): the partition was
+ * dropped.
+ */
 export const isMissingPartition = (error: unknown): boolean => sqlStateOf(error) === '23514'
 
 /** The data of a row cannot be stored, now or ever: trying again is useless. */
@@ -101,7 +109,7 @@ export const isConnectionError = (error: unknown): boolean =>
 /** A statement that took longer than it may. */
 export const isTooSlow = (error: unknown): boolean => sqlStateOf(error) === '57014'
 
-/** A schema or table that is not there: the build that a reader knew was replaced. */
+/** A missing schema or table: the build that a reader had was replaced. */
 export const isMissingTable = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
 
 /** Postgres answered within the time. */
@@ -133,7 +141,9 @@ export class StoreTimeout extends Error {
   override readonly name = 'StoreTimeout'
 }
 
-/** The result of a query, or StoreTimeout. A query that is late is cancelled; one on a silent connection is left behind. */
+/**
+ * The result of a query, or StoreTimeout. A query that is late is cancelled; one on a silent connection is left behind.
+ */
 export const within = async <Result>(
   query: postgres.PendingQuery<postgres.Row[]> | Promise<Result>,
   ms: number,
@@ -143,7 +153,7 @@ export const within = async <Result>(
     timer = setTimeout(() => reject(new StoreTimeout(`Postgres did not answer within ${ms} ms`)), ms)
   })
   const result = Promise.resolve(query as Promise<Result>)
-  result.catch(() => {}) // a failure after the deadline has nobody left to tell
+  result.catch(() => {}) // a failure after the deadline has no receiver
   try {
     return await Promise.race([result, late])
   } finally {

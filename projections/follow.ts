@@ -1,4 +1,5 @@
-// One partition of one build: read, fold, apply, for ever. Loses to another worker without harm; waits for Postgres and the log as long as it takes.
+// One partition of one build: read, fold, apply, for ever. Loses to another worker without harm; waits for Postgres and
+// the log as long as it takes.
 
 import { pause } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
@@ -53,7 +54,10 @@ export interface FollowOptions<Row> extends BatchTarget<Row> {
 
 const MAX_BACKOFF_MS = 500
 
-/** Ends with `stopped` when the signal is aborted, with `replaced` when the build or a table of it is gone and with `reached` at `until`. Throws LogReplaced when the log is not the one that was folded. */
+/**
+ * Ends with `stopped` when the signal is aborted, with `replaced` when the build or a table of it is removed and with
+ * `reached` at `until`. Throws LogReplaced when the log is not the one that was folded.
+ */
 export const followPartition = async <Row>(
   options: FollowOptions<Row>,
 ): Promise<'stopped' | 'replaced' | 'reached'> => {
@@ -96,7 +100,10 @@ export const reasonOf = (error: unknown): string => {
 const storedPosition = <Row>(options: FollowOptions<Row>): Promise<Position | null> =>
   settled(options.sql, positionOf(options as unknown as BatchTarget<never>))
 
-/** The position to go on from; waits while another worker moves it. Null when the build is gone or the signal was aborted. */
+/**
+ * The position to go on from; waits while another worker moves it. Null when the build was removed or the signal was
+ * aborted.
+ */
 const ownedPosition = async <Row>(options: FollowOptions<Row>): Promise<Position | null> => {
   const { log, projection, partition, signal, progress, takeoverMs } = options
   const pollMs = Math.max(10, Math.min(1_000, takeoverMs / 5))
@@ -124,7 +131,8 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
   const reading = new AbortController()
   const stop = () => reading.abort()
   signal.addEventListener('abort', stop)
-  // Aborted while the log or the database was asked: no event will come any more, and the reader would wait for ever.
+  // Aborted while a query of the log or the database ran: no event will come any more, and the reader would wait for
+  // ever.
   if (signal.aborted) stop()
   let { next, logAtMs } = start
   progress.state = 'live'
@@ -145,7 +153,7 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
       const from = await applying
       progress.pendingAtMs = first!.atMs
       applying = apply(options, folder, from, entries)
-      applying.catch(stop) // told after the loop, which may be waiting for a record
+      applying.catch(stop) // reported after the loop, which may be waiting for a record
       // A checkpoint is of the state as it is then: nothing may be folded beyond it.
       if (folder.committed !== undefined) await applying
       if (signal.aborted || next >= until) break
@@ -154,7 +162,7 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
   } finally {
     reading.abort()
     signal.removeEventListener('abort', stop)
-    await applying.catch(() => {}) // told above, unless something else is
+    await applying.catch(() => {}) // reported above, unless another error is
     progress.pendingAtMs = null
   }
 }
@@ -187,7 +195,10 @@ const apply = async <Row>(
   return position
 }
 
-/** Applies a folded batch, however long Postgres is away. What Postgres can never store is found by halving and set aside. */
+/**
+ * Applies a folded batch, however long Postgres is not reachable. What Postgres can never store is found by halving and
+ * set aside.
+ */
 const commit = async <Row>(
   options: FollowOptions<Row>,
   from: Position,
@@ -205,7 +216,7 @@ const commit = async <Row>(
       return position
     } catch (error) {
       if (error instanceof LostOwnership) {
-        // A commit of ours whose answer was lost looks the same.
+        // A commit of ours whose response was lost looks the same.
         const stored = failures === 0 ? null : await storedPosition(options)
         const last = entries.at(-1)!
         if (stored?.next === last.record.offset + 1 && stored.tip === last.tip) return stored

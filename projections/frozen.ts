@@ -1,12 +1,14 @@
-// A worker that stands still in the midst of a transaction (stopped, or on a machine that is gone) holds its locks, and every other worker waits for them.
+// A worker that stands still in the midst of a transaction (stopped, or on a dead machine) holds its locks, and every
+// other worker waits for them.
 import type { Sql } from './database.ts'
 
 /** Sessions of workers and rebuilds, by `openDatabase({ name })`. */
 const NAMES = ['gatelog-worker', 'gatelog-rebuild']
 
 /**
- * Ends the sessions whose transaction has waited so long for its own client, with its locks. Nothing is lost: the transaction never was, and its worker,
- * should it wake up, finds that another one owns the partition. Answers how many were ended.
+ * Ends the sessions whose transaction has waited so long for its own client, with its locks. Nothing is lost: the
+ * transaction was never committed, and its worker, should it go on, finds that another one owns the partition. Returns
+ * how many were ended.
  */
 export const endFrozen = async (sql: Sql, frozenMs: number): Promise<number> => {
   // `active` with ClientRead: in the midst of a COPY, which no timeout of the server ends.

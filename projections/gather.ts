@@ -6,14 +6,14 @@ export interface GatherLimits {
   readonly maxBytes: number
   /** How long the first record of a batch waits for others. */
   readonly waitMs: number
-  /** With it, a batch that has come to this offset does not wait: nobody knows of more. */
+  /** With it, a batch that has come to this offset does not wait: no later record is known. */
   readonly knownEnd?: () => number
 }
 
 /** What a record needs beside its text. */
 const RECORD_BYTES = 64
 
-/** Asking for the value would make it, where an adapter holds its parts. */
+/** Reading the value would make it, where an adapter holds its parts. */
 const sizeOf = (record: LogRecord): number =>
   (record.parts === undefined ? (record.value?.byteLength ?? 0) : record.parts.dataBytes) + RECORD_BYTES
 

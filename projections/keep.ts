@@ -1,4 +1,5 @@
-// Keeps one read model: its build, a follower for each partition (new ones are found while it runs), and the switch to a build that has caught up.
+// Keeps one read model: its build, a follower for each partition (new ones are found while it runs), and the switch to
+// a build that has caught up.
 
 import { pause } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
@@ -17,10 +18,13 @@ export interface KeepOptions {
   readonly diagnostics: Diagnostics
   readonly limits: GatherLimits
   readonly takeoverMs: number
-  /** How often the log is asked for partitions and ends. */
+  /** How often partitions and ends of the log are queried. */
   readonly pollMs: number
   readonly view: ModelView
-  /** Given: a build is loaded before it is followed, where the projection knows how, in batches of so much of all partitions together. */
+  /**
+   * Given: a build is loaded before it is followed, where the projection can load, in batches of so much of all
+   * partitions together.
+   */
   readonly load?: LoadLimits
 }
 
@@ -55,7 +59,7 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
   let emptied = false
   for (let failures = 0; !signal.aborted; failures++) {
     try {
-      // Somebody dropped the tables, or made the database anew, while this ran: all of it is made again from the log.
+      // The tables were dropped, or the database was made anew, while this ran: all of it is made again from the log.
       if (emptied) await settled(sql, prepareCatalogue(sql))
       emptied = false
       await settled(sql, removeAbandonedBuilds(sql, projection))
@@ -95,13 +99,19 @@ export const switchTo = async ({ projection, sql, log, diagnostics }: KeepOption
   diagnostics.info('read_model_switched', { model: build.model, version: build.version, build: build.build })
 }
 
-/** Nobody waits for the newest row of what is not in use: its batches wait until they are full, or at the end. */
+/**
+ * No reader waits for the newest row of a build that is not in use: its batches wait until they are full, or at the
+ * end.
+ */
 const limitsOf = ({ limits, view }: KeepOptions, { state }: Build, partition: number): GatherLimits =>
   state === 'active' ? limits : { ...limits, knownEnd: () => view.ends.get(partition)?.end ?? 0 }
 
 type Outcome = 'stopped' | 'replaced' | 'caught_up'
 
-/** Follows every partition. Once each has reached the end that it had at the poll before, does `whenCaughtUp`, while following on, and ends. */
+/**
+ * Follows every partition. Once each has reached the end that it had at the poll before, does `whenCaughtUp`, while
+ * following on, and ends.
+ */
 export const followBuild = async (
   options: KeepOptions,
   build: Build,

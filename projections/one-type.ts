@@ -9,8 +9,8 @@ type Origin = NonNullable<Folded<never>['origin']>
 const NOTHING = { origin: null, rows: [], flaw: null } as const
 
 /**
- * What a record is to such a model. `row`: what an event of the type makes. `judgesEnvelopes`: of the models of a topic one sets aside what is no envelope.
- * Pure: the same record gives the same rows.
+ * How such a model folds a record. `row`: what an event of the type makes. `judgesEnvelopes`: of the models of a topic
+ * one sets aside what is no envelope. Pure: the same record gives the same rows.
  */
 export const foldOfType = <Schema extends TSchema, Row, Place>(
   type: string,

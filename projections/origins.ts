@@ -1,4 +1,5 @@
-// Which records of each process start a topic holds. An instance numbers them from 0 by one: a number that is lacking is a record that was lost.
+// Which records of each process start a topic holds. An instance numbers them from 0 by one: a missing number is a
+// record that was lost.
 import type { Origin } from '../src/log/envelope.ts'
 
 /** More than a sender has under way at once: its newest records may stand in one partition and not yet in another. */
@@ -31,7 +32,10 @@ export class Origins {
     return pieces.some(([from, to]) => from <= sequence && sequence < to)
   }
 
-  /** What is lacking, a line each. `trimmed`: the topic has deleted old records somewhere, so what stands in several partitions may have gone in one of them. */
+  /**
+   * What is lacking, a line each. `trimmed`: the topic has deleted old records somewhere, so what stands in several
+   * partitions may be deleted in one of them.
+   */
   gaps(topic: string, trimmed: boolean): readonly string[] {
     return [...this.#seen].flatMap(([name, { pieces, partitions }]) => {
       if (trimmed && partitions.size > 1) return []

@@ -35,7 +35,10 @@ export interface Folded<Row> {
   readonly flaw: string | null
 }
 
-/** Folds the records of one partition, in order. May hold state, which then belongs to the position that it was opened at. */
+/**
+ * Folds the records of one partition, in order. May hold state, which then belongs to the position that it was opened
+ * at.
+ */
 export interface Folder<Row> {
   fold(record: LogRecord, logAtMs: number): Folded<Row>
   /** The newest decision that counts; null for topics without a chain. */
@@ -54,8 +57,8 @@ export interface OpenContext {
 }
 
 /**
- * A read model: three files (`schema.sql`, `project.ts`, `query.ts`) that alone know its tables. What it writes may depend on the events, their partition,
- * offset and log time, on nothing else: a rebuild gives the same rows.
+ * A read model: three files (`schema.sql`, `project.ts`, `query.ts`) that alone use its tables. What it writes may
+ * depend on the events, their partition, offset and log time, on nothing else: a rebuild gives the same rows.
  */
 export interface Projection<Row> {
   readonly name: string
@@ -77,7 +80,10 @@ export interface Projection<Row> {
   forget?(sql: Sql, build: Build): void
   /** Inserts in key order, so that workers never wait for each other in a circle. */
   write(sql: Transaction, build: Build, rows: readonly Row[]): Promise<void>
-  /** Brings a build that nobody reads near the end of the log faster than following does, and returns; followers go on from where it is. */
+  /**
+   * Brings a build without readers near the end of the log faster than following does, and returns; followers go on
+   * from where it is.
+   */
   load?(options: LoadOptions): Promise<void>
   /** Copies from a build of the same version what the log no longer holds. `sql` sees both. */
   carryOver?(sql: Transaction, from: Build, to: Build): Promise<void>
@@ -127,12 +133,12 @@ export interface BatchTarget<Row> {
   readonly build: Build
   readonly partition: number
 }
-/** Whose position it is. */
+/** The build, topic and partition of a position. */
 export type Target = Pick<BatchTarget<never>, 'build' | 'partition'> & {
   readonly projection: Pick<Projection<never>, 'topic'>
 }
 
-/** The position of a build in a partition, made when it is new; null when the build is gone. */
+/** The position of a build in a partition, made when it is new; null when the build was removed. */
 export const positionOf = async ({
   sql,
   projection,
@@ -153,8 +159,8 @@ export const positionOf = async ({
 }
 
 /**
- * Writes a batch and moves the position, in one transaction: a crash repeats all of it or none. Throws LostOwnership when the position is no longer `from`,
- * and whatever Postgres says. Answers how many records were repeats.
+ * Writes a batch and moves the position, in one transaction: a crash repeats all of it or none. Throws LostOwnership
+ * when the position is no longer `from`, and any error of Postgres. Returns how many records were repeats.
  */
 export const applyBatch = async <Row>(
   target: BatchTarget<Row>,
@@ -187,7 +193,10 @@ export const applyBatch = async <Row>(
   return { position, repeats: repeats as number }
 }
 
-/** By compare-and-set, in the transaction of what was read up to `to`. `first`: where the batch begins. Throws LostOwnership. */
+/**
+ * By compare-and-set, in the transaction of what was read up to `to`. `first`: where the batch begins. Throws
+ * LostOwnership.
+ */
 export const movePosition = async (
   sql: Transaction,
   { projection, build, partition }: Target,
@@ -201,7 +210,10 @@ export const movePosition = async (
   if (moved.count !== 1) throw new LostOwnership(`${build.model}: partition ${partition} is no longer at ${from.next}`)
 }
 
-/** Drops what an earlier batch, or this one, has applied already, and remembers the rest. The position's row lock makes this the only writer. */
+/**
+ * Drops what an earlier batch, or this one, has applied already, and remembers the rest. The position's row lock makes
+ * this the only writer.
+ */
 const withoutRepeats = async <Row>(
   sql: Queryable,
   { projection, build, partition }: BatchTarget<Row>,

@@ -11,7 +11,7 @@ import {
   within,
 } from './database.ts'
 
-/** The read model cannot be read now; the message says why, for people. */
+/** The read model cannot be read now; the message gives the reason, for people. */
 export class ReadStoreUnavailable extends Error {
   override readonly name = 'ReadStoreUnavailable'
 }
@@ -54,7 +54,8 @@ const attempted = async <Result>(model: string, run: () => Promise<Result>): Pro
       return await run()
     } catch (error) {
       if (error instanceof ReadStoreUnavailable || left === 0) throw error
-      // A build that is replaced between the two queries, or a connection that was lost with a server that is there again.
+      // A build that is replaced between the two queries, or a connection that was lost with a server that is there
+      // again.
       if (!isMissingTable(error) && !isConnectionError(error)) throw error
       await pause(RETRY_MS)
       return attempt(left - 1)

@@ -1,4 +1,5 @@
-// Makes read models anew from the log, beside those in use. Readers see the old tables until the new ones have caught up, then the new ones.
+// Makes read models anew from the log, beside those in use. Readers see the old tables until the new ones have caught
+// up, then the new ones.
 
 import { pause } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
@@ -39,8 +40,9 @@ const PRINT_MS = 2_000
 const CATALOGUE_WITHIN_MS = 60_000
 
 /**
- * Rebuilds them, those that are loaded in one row and those that are followed in another beside it: while Postgres has a batch of the one, the log is read for
- * the other. Returns when all are in use. Throws when Postgres or the log cannot be used, or another rebuild is under way; the rest is given up then.
+ * Rebuilds them: those that are loaded one after the other, and beside these those that are followed, also one after
+ * the other: while Postgres has a batch of the one, the log is read for the other. Returns when all are in use. Throws
+ * when Postgres or the log cannot be used, or another rebuild is under way; the rest is given up then.
  */
 export const rebuild = async (options: RebuildOptions): Promise<void> => {
   const { projections, databaseUrl, signal } = options
@@ -61,14 +63,14 @@ export const rebuild = async (options: RebuildOptions): Promise<void> => {
   }
 }
 
-/** The first failure is the one that is told; what ends because of it is no failure of its own. */
+/** The first failure is the one that is reported; what ends because of it is no failure of its own. */
 const giveUp = (cause: unknown, failed: AbortController): never => {
   if (!failed.signal.aborted) failed.abort(cause)
   throw failed.signal.reason
 }
 
 const untilReachable = async (sql: Sql, { signal, postgresWithinMs }: RebuildOptions): Promise<void> => {
-  // Asked first, with a limit: a statement waits for ever for a connection that cannot be made.
+  // Checked first, with a limit: a statement waits for ever for a connection that cannot be made.
   const isThere = await answers(sql, signal, postgresWithinMs)
   signal.throwIfAborted()
   if (!isThere) throw new Error('Postgres does not answer: start it or mend database.url')

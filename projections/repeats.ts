@@ -1,4 +1,5 @@
-// What a reader has applied already: a sender ships each process start in order, so what is not above the highest sequence is a repeat.
+// What a reader has applied already: a sender ships each process start in order, so what is not above the highest
+// sequence is a repeat.
 import type { Origin } from '../src/log/envelope.ts'
 
 /** Of one partition: `<instance> <epoch>` -> the highest sequence that was applied. */

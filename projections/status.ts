@@ -5,7 +5,10 @@ import type { ModelView } from './keep.ts'
 export interface ModelStatus {
   readonly model: string
   readonly worker: string
-  /** `live`: applying. `building`: a new build catches up beside the old. `follower`: another worker owns it. `waiting`: for Postgres or the log. */
+  /**
+   * `live`: applying. `building`: a new build catches up beside the old. `follower`: another worker owns it. `waiting`:
+   * for Postgres or the log.
+   */
   readonly state: 'starting' | 'live' | 'building' | 'follower' | 'waiting'
   readonly detail: string
   /** How old the oldest record is that is in the log and not in the table. */
@@ -35,7 +38,10 @@ export const statusOf = (model: string, worker: string, view: ModelView, nowMs: 
   return { model, worker, state, detail, lagMs: Math.max(0, lagMs), behindRecords, poison }
 }
 
-/** One flushed commit, whatever the session's default: everything that was committed before is then on disk too. A follower leaves the owner's row alone. */
+/**
+ * One flushed commit, whatever the session's default: everything that was committed before is then on disk too. A
+ * follower leaves the owner's row alone.
+ */
 export const writeStatus = async (sql: Sql, status: readonly ModelStatus[]): Promise<void> => {
   await sql.begin(async (transaction) => {
     await transaction`set local synchronous_commit = on`

@@ -1,4 +1,5 @@
-// What `gateway verify` asks of the read models: how far each has come and what its tables hold, and whether the audit log is what the chain gives.
+// What `gateway verify` reads of the read models: how far each has come and what its tables hold, and whether the audit
+// log is what the chain gives.
 import { canonicalJson } from '../src/domain/kernel/tables.ts'
 import type { LogRecord } from '../src/log/port.ts'
 import { AuditFolder, type AuditRow } from './audit/project.ts'
@@ -40,7 +41,10 @@ const isBuilt = async (sql: Sql, model: string): Promise<boolean> => {
   }
 }
 
-/** Every build, its positions, and a digest of each of its tables: equal tables have equal digests, in whatever order they were filled. */
+/**
+ * Every build, its positions, and a digest of each of its tables: equal tables have equal digests, in whatever order
+ * they were filled.
+ */
 export const buildFigures = async (sql: Sql): Promise<readonly BuildFigures[]> => {
   const builds = await within(
     sql<(Build & { topic: string })[]>`
@@ -81,7 +85,10 @@ const tablesOf = async (sql: Sql, { schemaName }: Build): Promise<BuildFigures['
 
 /** Compares the audit log with what the chain gives, record by record; holds no more than a batch of them. */
 export interface AuditCheck {
-  /** Records of the control topic, in order, from the first on. Those that the audit log has not read yet are passed over. */
+  /**
+   * Records of the control topic, in order, from the first on. Those that the audit log has not read yet are passed
+   * over.
+   */
   take(records: readonly LogRecord[]): Promise<void>
   /** What is wrong, one line each, with the offset. At most twenty, then how many more. */
   problems(): readonly string[]

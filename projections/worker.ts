@@ -28,9 +28,12 @@ export interface WorkerOptions {
   readonly worker: string
   readonly signal: AbortSignal
   readonly diagnostics: Diagnostics
-  /** Told now and then: every build has durably applied the partition below this offset, so the embedded log may trim it. */
+  /**
+   * Called at an interval: every build has durably applied the partition below this offset, so the embedded log may
+   * trim it.
+   */
   readonly onProjected?: (topic: string, partition: number, nextOffset: number) => void | Promise<void>
-  /** Told with every report. */
+  /** Called with every report. */
   readonly onStatus?: (status: readonly ModelStatus[]) => void
   readonly tuning?: Partial<WorkerTuning>
 }
@@ -55,7 +58,10 @@ export const TUNING: WorkerTuning = {
   frozenMs: 10_000,
 }
 
-/** Every read model that this build of Gatelog has. `requestDays`: how long single requests, the frames by which they were planned, and probes are kept. */
+/**
+ * Every read model that this build of Gatelog has. `requestDays`: how long single requests, the frames by which they
+ * were planned, and probes are kept.
+ */
 export const readModels = (macKey: Uint8Array, requestDays = KEPT_DAYS): readonly AnyProjection[] => [
   requestsModel(requestDays) as unknown as AnyProjection,
   feedbackProjection as unknown as AnyProjection,
@@ -65,8 +71,9 @@ export const readModels = (macKey: Uint8Array, requestDays = KEPT_DAYS): readonl
 ]
 
 /**
- * Runs until the signal is aborted: waits for Postgres and for the log as long as it takes. Throws only LogReplaced, when the log is not the one that
- * the read models were made from. Several workers may run at once: one of them owns each partition, the others stand by.
+ * Runs until the signal is aborted: waits for Postgres and for the log as long as it takes. Throws only LogReplaced,
+ * when the log is not the one that the read models were made from. Several workers may run at once: one of them owns
+ * each partition, the others stand by.
  */
 export const runWorker = async (options: WorkerOptions): Promise<void> => {
   const { log, databaseUrl, macKey, requestDays, signal, diagnostics } = options
@@ -77,7 +84,8 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
     maxConnections: 8,
     statementTimeoutMs: null,
   })
-  // Reports have a connection of their own: when all others wait for a worker that stands still, it is the one that ends that.
+  // Reports have a connection of their own: when all others wait for a worker that stands still, the report is what
+  // ends that.
   const reports = openDatabase({
     url: databaseUrl,
     name: 'gatelog-reports',
@@ -103,7 +111,7 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
       closeDays({ ...publishing, pollMs: tuning.closeMs }),
       report(shared, reports, views),
     ]
-    // The first that fails ends all; the others end in order before it is told.
+    // The first that fails ends all; the others end in order before it is reported.
     const outcomes = await Promise.allSettled([...models, ...beside].map((task) => task.finally(stop)))
     const failed = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failed !== undefined) throw failed.reason
@@ -124,7 +132,8 @@ const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnos
     } catch (error) {
       const reason = sqlStateOf(error) ?? (error as { code?: string }).code ?? String(error)
       if (attempt % 20 === 19 && attempt > 20) {
-        // Until the embedded server takes its port the gateway holds it and hangs up; the first start makes the cluster meanwhile.
+        // Until the embedded server takes its port the gateway holds it and hangs up; the first start makes the cluster
+        // meanwhile.
         const isStarting = reason === 'ECONNRESET' && attempt < STARTING_ATTEMPTS
         diagnostics[isStarting ? 'debug' : 'warn']('postgres_waited_for', { reason })
       }
@@ -133,7 +142,10 @@ const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnos
   }
 }
 
-/** Writes the status rows and, with that commit flushed, tells what may be trimmed. Postgres being away only delays it. */
+/**
+ * Writes the status rows and, with that commit flushed, reports what may be trimmed. A Postgres that is not reachable
+ * only delays it.
+ */
 const report = async (
   options: WorkerOptions & WorkerTuning,
   sql: Sql,

@@ -35,7 +35,10 @@ export interface AuditRow {
 const CHECKPOINT_EVERY = 5_000
 const TURN = Buffer.from('{"turn":')
 
-/** Folds the chain and says what each decision changed. Holds the whole control state: as much memory as a gateway needs for it. */
+/**
+ * Folds the chain and returns what each decision changed. Holds the whole control state: as much memory as a gateway
+ * needs for it.
+ */
 export class AuditFolder implements Folder<AuditRow> {
   #tip: string
 
@@ -89,7 +92,10 @@ export class AuditFolder implements Folder<AuditRow> {
   }
 }
 
-/** Applies the decision and answers the changes of each of its events, or why it is malformed. The causes of idempotent repeats are not kept. */
+/**
+ * Applies the decision and returns the changes of each of its events, or why it is malformed. The causes of idempotent
+ * repeats are not kept.
+ */
 const effectsOf = (
   state: ControlState,
   decision: Decision,
@@ -101,7 +107,8 @@ const effectsOf = (
     const { changes, malformed } = foldDecision(state, whole, id, logAtMs)
     return malformed ?? [changes]
   }
-  // Event by event on an overlay, then all of it at once: a decision is applied as the live fold applies it, whole or not at all.
+  // Event by event on an overlay, then all of it at once: a decision is applied as the live fold applies it, whole or
+  // not at all.
   const overlay = new ControlState(state)
   const effects = decision.events.map((event) => foldDecision(overlay, { ...whole, events: [event] }, id, logAtMs))
   const { malformed } = foldDecision(state, whole, id, logAtMs)
@@ -139,7 +146,10 @@ const tenantOf = (row: unknown): string | null => {
   return typeof tenant === 'string' ? tenant : null
 }
 
-/** The folder at a position: from the checkpoint, else from the first decision. Throws LogReplaced when the log gives another tip there. */
+/**
+ * The folder at a position: from the checkpoint, else from the first decision. Throws LogReplaced when the log gives
+ * another tip there.
+ */
 const openAt = async (macKey: Uint8Array, context: OpenContext): Promise<AuditFolder> => {
   const { sql, build, position, signal } = context
   const saved = await loadCheckpoint(sql, build, position.next)
@@ -194,7 +204,7 @@ export const auditProjection = ({ macKey }: { readonly macKey: Uint8Array }): Pr
   name: 'audit',
   version: 3,
   topic: TOPICS.control.name,
-  gatherMs: 2, // changes are rare, and who made one looks at once
+  gatherMs: 2, // changes are rare, and their author looks at once
   schema,
   open: (context) => openAt(macKey, context),
   async write(sql, build, rows) {

@@ -1,4 +1,5 @@
-// Audit rows -> gateway.audit.v1: one event for each decision, with the decision's id as its own. After the rows are committed, in the order of the chain.
+// Audit rows -> gateway.audit.v1: one event for each decision, with the decision's id as its own. After the rows are
+// committed, in the order of the chain.
 import type { AuditRecorded } from '../../src/domain/events/audit.ts'
 import { pause } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
@@ -27,7 +28,10 @@ const MAX_CHANGES = 100
 /** Repeats are dropped by this origin and the offset of the decision, as with every other topic. */
 const ORIGIN = { instance: 'audit', epoch: 'control' } as const
 
-/** Publishes until the signal is aborted. Two workers never publish at once; a crash repeats one batch at most, with the same ids. */
+/**
+ * Publishes until the signal is aborted. Two workers never publish at once; a crash repeats one batch at most, with the
+ * same ids.
+ */
 export const publishAudit = async (options: PublishOptions): Promise<void> => {
   const { sql, signal, diagnostics, pollMs = 250 } = options
   for (let failures = 0; !signal.aborted; ) {
@@ -71,7 +75,10 @@ const publishBatch = async (options: PublishOptions): Promise<number> => {
   }) as Promise<number>
 }
 
-/** Where an earlier database had come to, from the newest event of each partition: a database that is made anew repeats nothing. */
+/**
+ * Up to where an earlier database had published, from the newest event of each partition: a database that is made anew
+ * repeats nothing.
+ */
 const publishedBefore = async (log: EventLog, signal: AbortSignal): Promise<number> => {
   let next = 0
   for (const partition of await log.partitions(TOPIC)) {
@@ -122,7 +129,10 @@ const recordedOf = (rows: AuditRow[]): AuditRecorded => {
   }
 }
 
-/** One by one when the log refuses them together: what it will never take is told and skipped, and stops nothing behind it. */
+/**
+ * One by one when the log refuses them together: what it will never take is reported and skipped, and stops nothing
+ * behind it.
+ */
 const publish = async ({ log, signal, diagnostics }: PublishOptions, decisions: readonly AuditRecorded[]) => {
   try {
     return await append(log, decisions, signal)

@@ -10,7 +10,7 @@ export interface AuditFilter {
   readonly action: string | null
   /** Id of what it is about. */
   readonly subjectId: string | null
-  /** Id of who did it. */
+  /** Id of the actor. */
   readonly actorId: string | null
   /** By the writer's clock, Unix milliseconds, `toMs` exclusive; null: no bound. */
   readonly fromMs: number | null
@@ -42,16 +42,21 @@ export interface AuditEventView {
 }
 
 export interface AuditQueries {
-  /** Newest first, in the order of the chain, and their number, of one moment. Throws ReadStoreUnavailable within 2 s. */
+  /**
+   * Newest first, in the order of the chain, and their number, of one moment. Throws ReadStoreUnavailable within 2 s.
+   */
   list(filter: AuditFilter): Promise<{ readonly events: readonly AuditEventView[]; readonly total: number }>
-  /** The same rows page by page, `limit` of them in all; what comes meanwhile is not among them. A page may throw as `list` does. */
+  /**
+   * The same rows page by page, `limit` of them in all; what comes meanwhile is not among them. A page may throw as
+   * `list` does.
+   */
   pages(filter: AuditFilter): AsyncGenerator<readonly AuditEventView[], void>
   /** Whether the audit log shows this decision. */
   shows(decisionId: string): Promise<boolean>
 }
 
 const PAGE_ROWS = 1_000
-/** Rows are large: whoever takes a file gets its first ones soon. */
+/** Rows are large: the reader of an export gets its first ones early. */
 const FIRST_PAGE_ROWS = 100
 
 type StoredEvent = Omit<AuditRow, 'log_at_ms'>

@@ -1,4 +1,5 @@
--- The audit log: a row for each event of each decision that counts, in the order of the chain, with the row before and after.
+-- The audit log: a row for each event of each decision that counts, in the order of the chain, with the row before and
+-- after.
 -- Times are Unix milliseconds: `at_ms` by the writer's clock, `log_at_ms` by the log's.
 create table audit_event (
   log_offset bigint not null,
@@ -26,7 +27,8 @@ create index audit_event_resource on audit_event (resource, log_offset);
 create index audit_event_at on audit_event (at_ms);
 create index audit_event_decision on audit_event (decision_id);
 
--- The control state at an offset, so that a worker need not fold the chain from its first decision. One row; gzip of JSON.
+-- The control state at an offset, so that a worker need not fold the chain from its first decision. One row; gzip of
+-- JSON.
 create table checkpoint (
   id integer primary key check (id = 1),
   next_offset bigint not null,

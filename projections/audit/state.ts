@@ -1,4 +1,5 @@
-// The control state as the audit needs it: every table but the causes of idempotent repeats. Saved in Postgres now and then.
+// The control state as the audit needs it: every table but the causes of idempotent repeats. Saved in Postgres at an
+// interval.
 import { ControlState, FOLD_VERSION } from '../../src/domain/control.ts'
 import type { Sql } from '../database.ts'
 import type { Build } from '../projection.ts'

@@ -40,7 +40,10 @@ export interface ModelFeedback {
 }
 
 export interface FeedbackQueries {
-  /** Newest first, and their number, of one moment: all that match, up to a million. Throws ReadStoreUnavailable within 2 s. */
+  /**
+   * Newest first, and their number, of one moment: all that match, up to a million. Throws ReadStoreUnavailable within
+   * 2 s.
+   */
   list(filter: FeedbackFilter): Promise<{ readonly feedback: readonly StoredFeedback[]; readonly total: number }>
   /** Sums of each model since then, and the time of the newest feedback of all. */
   means(sinceMs: number): Promise<{ readonly models: readonly ModelFeedback[]; readonly untilMs: number }>

@@ -1,4 +1,5 @@
--- Feedback: the latest of each tenant, request and metric, by the time of the event and then its id. Times are Unix milliseconds, scores -1 to 1.
+-- Feedback: the latest of each tenant, request and metric, by the time of the event and then its id. Times are Unix
+-- milliseconds, scores -1 to 1.
 create table feedback (
   tenant_id text not null,
   request text not null,

@@ -25,7 +25,10 @@ const digestOf = ({ instance, epoch, number, part, candidates }: FrameRecordRow)
 
 const written = (digest: bigint): string => digest.toString(16).padStart(16, '0')
 
-/** Reads the topic as far as the read model has; frames that are older than what it keeps, or than what the topic keeps, are left out. */
+/**
+ * Reads the topic as far as the read model has; frames that are older than what it keeps, or than what the topic keeps,
+ * are left out.
+ */
 export const compareFrames = async (
   snapshot: Snapshot,
   build: Build,
@@ -35,7 +38,9 @@ export const compareFrames = async (
   const problems = new Problems('frames')
   const [newest] = await sql<{ day: number }[]>`select day from ${sql(`${build.schemaName}.newest_day`)}`
   const keptMs = ((newest?.day ?? 0) - requestDays) * DAY_MS
-  /** The newest of each process start: its frames come in order, and one that was written twice says the same twice. */
+  /**
+   * The newest of each process start: its frames come in order, and one that was written twice has the same content.
+   */
   const newestOf = new Map<string, number>()
   const first = new Map<number, number>()
   let [records, frames, digest] = [0, 0, 0n]

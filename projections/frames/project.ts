@@ -1,4 +1,5 @@
-// gateway.operations.v1 -> frames. A request names the frame by which it was planned; whoever explains it makes that frame again from these rows.
+// gateway.operations.v1 -> frames. A request names the frame by which it was planned; explaining a request makes that
+// frame again from these rows.
 import { HEALTH_EVENTS } from '../../src/domain/events/health.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -77,7 +78,7 @@ export const framesModel = (keepDays: number): Projection<FrameRecordRow> => ({
     if (known!.before !== known!.day) await sql`delete from ${frame} where at_ms < ${keptMs}`
     const kept = rows.filter(({ at_ms }) => at_ms >= keptMs).sort(compare)
     if (kept.length === 0) return
-    // A record that was written twice, since its writer did not learn of the first, says the same twice.
+    // A record that was written twice, since its writer got no confirmation of the first, has the same content.
     await sql.unsafe(
       `insert into "${build.schemaName}".frame (${NAMES.join(', ')})
        select ${NAMES.join(', ')} from json_to_recordset($1::text::json) as new (${COLUMNS}) on conflict do nothing`,

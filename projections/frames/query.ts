@@ -5,8 +5,8 @@ import { readActive } from '../reader.ts'
 
 export interface FrameQueries {
   /**
-   * The records of a frame, from the whole one before it on, in order; null when one of them is not kept, or not read yet. Throws ReadStoreUnavailable
-   * within 2 s.
+   * The records of a frame, from the whole one before it on, in order; null when one of them is not kept, or not read
+   * yet. Throws ReadStoreUnavailable within 2 s.
    */
   at(instance: string, epoch: string, number: number): Promise<readonly FrameTaken[] | null>
 }

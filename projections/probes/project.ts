@@ -1,4 +1,4 @@
-// gateway.operations.v1 -> probes: the newest of each provider, whoever made them.
+// gateway.operations.v1 -> probes: the newest of each provider, from any instance.
 import { HEALTH_EVENTS, KEPT_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -58,7 +58,7 @@ const prune = async (sql: Transaction, { schemaName }: Build, providers: readonl
         = (placed.provider_id, placed.at_ms, placed.instance, placed.epoch, placed.sequence)`
 }
 
-/** `keepDays`: as long as single requests are kept; a provider that is gone leaves nothing for ever. */
+/** `keepDays`: as long as single requests are kept; a deleted provider leaves nothing for ever. */
 export const probesModel = (keepDays: number): Projection<ProbeRow> => ({
   name: 'probes',
   version: 1,

@@ -2,7 +2,7 @@
 create table probe (
   provider_id text collate "C" not null,
   at_ms bigint not null,
-  -- Who probed, and the number of the record within that start of a process.
+  -- The instance that probed, and the number of the record within that start of a process.
   instance text collate "C" not null,
   epoch text collate "C" not null,
   sequence bigint not null,
@@ -18,7 +18,7 @@ create table probe (
 );
 create index probe_at on probe (at_ms);
 
--- The newest day of log time: what is too old to be kept is told by it, never by a clock.
+-- The newest day of log time: it decides what is too old to be kept, never a clock.
 create table newest_day (
   one boolean primary key default true check (one),
   day integer not null

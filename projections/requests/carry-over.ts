@@ -20,7 +20,10 @@ export const carryOver = async (sql: Transaction, from: Build, to: Build): Promi
   await carryUsage(sql, from, to, days)
 }
 
-/** The new build was made from the very first record of every partition that the one before holds anything of: nothing is to be looked for. */
+/**
+ * The new build was made from the very first record of every partition that the one before holds anything of: nothing
+ * needs to be carried over.
+ */
 const hasRead = async (sql: Transaction, from: Build, to: Build): Promise<boolean> => {
   const request = sql(`${from.schemaName}.request`)
   const [row] = await sql<{ lacks: boolean }[]>`
@@ -72,7 +75,7 @@ const countCarried = async (sql: Transaction, from: Build, to: Build) => {
 const carryRows = async (sql: Transaction, from: Build, to: Build): Promise<void> => {
   const before = { request: sql(`${from.schemaName}.request`), detail: sql(`${from.schemaName}.detail`) }
   const after = { request: sql(`${to.schemaName}.request`), detail: sql(`${to.schemaName}.detail`) }
-  // The admission is gone, its settlement is not.
+  // The admission is lost, its settlement is not.
   await sql`
     update ${after.detail} d set admitted = held.admitted from ${before.detail} held
     where d.at_ms = held.at_ms and d.id = held.id and d.admitted is null and held.admitted is not null`

@@ -1,4 +1,5 @@
-// How outcomes change what is counted, closed days included: what a closed day has in it is not counted for that day again.
+// How outcomes change what is counted, closed days included: what a closed day includes is not counted for that day
+// again.
 import { count, type Tally } from '../usage/cells.ts'
 import type { ClosedDays } from '../usage/closed.ts'
 import type { SettledRow } from './fold.ts'

@@ -19,7 +19,7 @@ interface Known {
   newest: number
 }
 
-/** By schema: asking Postgres for each batch would cost more than the batch. */
+/** By schema: a query for each batch would cost more than the batch. */
 const known = new WeakMap<Sql, Map<string, Known>>()
 const MAX_SCHEMAS = 16
 
@@ -50,7 +50,10 @@ export const spanOf = (rows: readonly RequestRow[]): Span => ({
   newest: rows.reduce((newest, { place }) => Math.max(newest, logDayOf(place.logAtMs)), Number.NEGATIVE_INFINITY),
 })
 
-/** Makes the days that are needed and the ones that come next. When log time has reached a new day, drops those that are older than `keepDays`. */
+/**
+ * Makes the days that are needed and the ones that come next. When log time has reached a new day, drops those that are
+ * older than `keepDays`.
+ */
 export const makeDays = async (sql: Sql, build: Build, span: Span, keepDays: number): Promise<void> => {
   if (span.days.size === 0) return
   const { schemaName } = build
@@ -102,7 +105,10 @@ export const daysOf = async (sql: Transaction, schemaName: string): Promise<numb
   )
 }
 
-/** Drops whole tables: nothing is searched, and no space is left behind. Minutes of that time go too; hours and days stay. */
+/**
+ * Drops whole tables: nothing is searched, and no space is left behind. Minutes of that time are deleted too; hours and
+ * days stay.
+ */
 const dropBefore = async (sql: Transaction, schemaName: string, firstKept: number): Promise<void> => {
   const old = (await daysOf(sql, schemaName)).filter((day) => day < firstKept)
   for (const day of old) {

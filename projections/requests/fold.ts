@@ -1,4 +1,5 @@
-// Records of the requests topic -> what the tables of the request log take, ready to be copied. Pure: the same record gives the same rows.
+// Records of the requests topic -> what the tables of the request log take, ready to be copied. Pure: the same record
+// gives the same rows.
 
 import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/events/request.ts'
 import type { EventRecord } from '../../src/domain/kernel/decision.ts'
@@ -102,7 +103,7 @@ const admittedRow = (event: RequestAdmitted, place: Place): AdmittedRow => {
   return { kind: 'admitted', id: event.id, atMs: event.at_ms, place, admitted: JSON.stringify(known) }
 }
 
-/** `process`: instance and epoch of who wrote it, `<instance>.<epoch>`. */
+/** `process`: instance and epoch of the writer, `<instance>.<epoch>`. */
 const settledRow = (event: RequestSettled, place: Place, process: string): SettledRow => {
   const { id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id } =
     event
@@ -128,7 +129,7 @@ const settledRow = (event: RequestSettled, place: Place, process: string): Settl
   }
 }
 
-/** What the row of `request` does not say. */
+/** What the row of `request` does not hold. */
 const restOf = (event: RequestSettled, process: string) => {
   const { trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason } = event
   const { cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision } = event
@@ -137,7 +138,7 @@ const restOf = (event: RequestSettled, process: string) => {
   return {
     trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason,
     cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision, shaping, timings,
-    // Whose frame the plan was made by: of what was admitted, the admission names it.
+    // The process whose frame the plan was made by: of an admitted request, the admission names it.
     process: admission === null ? process : undefined,
   }
 }

@@ -1,11 +1,11 @@
-// Who writes into a build: one transaction at a time.
+// Write access to a build: one transaction at a time.
 import type { Sql, Transaction } from '../database.ts'
 import type { Build } from '../projection.ts'
 import { DAY_MS } from './days.ts'
 
 /**
- * One transaction writes a build at a time, whatever partition it is of. Joins of the batch go by index: Postgres has no statistics of new tables.
- * Answers from when on single requests are kept.
+ * One transaction writes a build at a time, whatever partition it is of. Joins of the batch go by index: Postgres has
+ * no statistics of new tables. Returns the first day whose single requests are kept.
  */
 export const holdBuild = async (sql: Transaction, { schemaName }: Build, keepDays: number): Promise<number> => {
   const [row] = await sql<{ day: number | null }[]>`
@@ -15,7 +15,10 @@ export const holdBuild = async (sql: Transaction, { schemaName }: Build, keepDay
   return row!.day === null ? Number.NEGATIVE_INFINITY : (row!.day - keepDays) * DAY_MS
 }
 
-/** Waits for who writes into the build at this moment: what was committed before this is seen by whoever comes after. */
+/**
+ * Waits for the transaction that writes into the build at this moment: a transaction that begins after this sees what
+ * was committed before it.
+ */
 export const untilWritten = async (sql: Sql, { schemaName }: Build): Promise<void> => {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`gatelog rows ${schemaName}`}, 0))`
 }

@@ -42,7 +42,10 @@ const countRows = async (sql: Transaction, schemaName: string, filter: RequestFi
   return row!.count
 }
 
-/** What a filter finds. Of the whole window, or of a tenant's, usage knows how many there are; everything else is searched slice by slice. */
+/**
+ * What a filter finds. The count of a whole window, or of a tenant's, comes from usage; everything else is searched
+ * slice by slice.
+ */
 export const listRequests = async (
   sql: Transaction,
   schemaName: string,
@@ -66,7 +69,7 @@ export const listFailures = async (
   return { ...list, byCode: Object.fromEntries([...codes].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))) }
 }
 
-/** Adds how many match to the codes, when they are asked for; answers how many. */
+/** Adds how many match to the codes, when these are requested; returns how many. */
 const countSlice = async (
   sql: Transaction,
   schemaName: string,

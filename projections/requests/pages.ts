@@ -20,7 +20,7 @@ export async function* requestPages(sql: Sql, filter: RequestFilter): AsyncGener
   }
   let left = filter.limit
   let skip = filter.offset
-  // Whoever takes the pages may take their time.
+  // The reader of the pages may be slow.
   for (const slice of slicesOf(filter, SLICE_MS, () => spentMs)) {
     const asked = { ...filter, ...slice }
     if (skip > 0) {

@@ -1,4 +1,5 @@
-// gateway.requests.v1 -> the request log and usage. A batch goes in by COPY; what stands in two batches, or twice in the log, is put together here.
+// gateway.requests.v1 -> the request log and usage. A batch goes in by COPY; what stands in two batches, or twice in
+// the log, is put together here.
 import { breath } from '../../src/lib/event-loop/yield-to-event-loop.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
@@ -18,10 +19,13 @@ import { load } from './load/load.ts'
 import schema from './schema.sql' with { type: 'text' }
 import { keysOf, type StoredOutcome, storedOutcomes } from './stored.ts'
 
-/** Days of the request log that are kept unless something else is asked for. */
+/** Days of the request log that are kept by default. */
 export const KEPT_DAYS = 90
 
-/** The request log with its usage. `keepDays`: how long single requests are kept; usage of hours and days is kept for ever. */
+/**
+ * The request log with its usage. `keepDays`: how long single requests are kept; usage of hours and days is kept for
+ * ever.
+ */
 export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
   name: 'requests',
   version: 9,

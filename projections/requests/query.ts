@@ -105,7 +105,7 @@ export interface RequestDetail extends RequestView {
   }
 }
 
-/** What the records of a request say of its plan and of what came of it. */
+/** What the records of a request hold about its plan and its outcome. */
 export interface RecordedRequest extends RequestView {
   readonly at_ms: number
   readonly chosen: RequestDetail['routing']['chosen']
@@ -128,11 +128,17 @@ export interface TailRow {
 export interface RequestQueries {
   /** Rows and their number, of one moment. Throws ReadStoreUnavailable within 2 s. */
   list(filter: RequestFilter): Promise<RequestList>
-  /** The same rows page by page, `limit` of them in all; what comes meanwhile is not among them twice. A page may throw as `list` does. */
+  /**
+   * The same rows page by page, `limit` of them in all; what comes meanwhile is not among them twice. A page may throw
+   * as `list` does.
+   */
   pages(filter: RequestFilter): AsyncGenerator<readonly RequestView[], void>
   /** How far the log is applied. */
   place(): Promise<LogPlace>
-  /** Rows that match and were applied since, in the order of the log, at most some hundreds; `reached` is where to go on. */
+  /**
+   * Rows that match and were applied since, in the order of the log, at most some hundreds; `reached` is where to go
+   * on.
+   */
   since(
     place: LogPlace,
     filter: RequestFilter,
@@ -148,7 +154,10 @@ export interface RequestQueries {
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
   /** Likewise, as it was recorded. */
   recorded(idOrLabel: string, tenantId: string | null): Promise<RecordedRequest | null>
-  /** Whether a request with this id, that came at that time (Unix milliseconds), has a row or was admitted and has none yet. */
+  /**
+   * Whether a request with this id, that came at that time (Unix milliseconds), has a row or was admitted and has none
+   * yet.
+   */
   isKnown(id: string, atMs: number): Promise<boolean>
 }
 

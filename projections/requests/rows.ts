@@ -6,7 +6,10 @@ import type { RequestFilter, RequestView } from './query.ts'
 /** Failures have indexes of their own. */
 const FAILED = 400
 
-/** What a row has to be; the window is a bound of its own. What follows from a parameter is said besides where a partial index needs to be told in the text. */
+/**
+ * The conditions on a row; the window is a bound of its own. What follows from a parameter is written out as well where
+ * a partial index needs it in the text.
+ */
 export const conditions = (sql: Queryable, filter: RequestFilter) => {
   const { tenantId, fromMs, toMs, outcome, provider, model, errorCode, statusMin, search } = filter
   const { key, policies, endpoint, users } = filter

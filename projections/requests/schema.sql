@@ -1,5 +1,6 @@
--- The request log: one row for each request, whose outcome is the first settlement of its admission in log order.
--- Times are Unix milliseconds, money is nano-USD. Partitioned by day of arrival; days.ts makes the days and drops the old ones.
+-- The request log: one row for each request, whose outcome is the first settlement of its admission in log order. Times
+-- are Unix milliseconds, money is nano-USD. Partitioned by day of arrival; days.ts makes the days and drops the old
+-- ones.
 create table request (
   id text collate "C" not null,
   request_id text collate "C" not null,
@@ -28,7 +29,8 @@ create table request (
   policy_id text,
   endpoint text,
   end_user text,
-  -- Why the gateway called the provider by itself (test, detection); null for a client's request. No tenant's inference, though it cost what it cost.
+  -- Why the gateway called the provider by itself (test, detection); null for a client's request. It belongs to no
+  -- tenant's inference, but its cost is real.
   purpose text,
   log_at_ms bigint not null,
   log_partition integer not null,
@@ -39,14 +41,14 @@ create index request_id on request (id);
 create index request_label on request (request_id, at_ms) where request_id <> id;
 create index request_tenant on request (tenant_id, at_ms, id);
 create index request_place on request (log_partition, log_offset);
--- Failures are few, whatever is asked of them: their lists and counts by code need no row but those that are shown.
+-- Failures are few: their lists and counts by code need no row but those that are shown.
 create index request_failed on request (at_ms, id) include (error_code, status) where status >= 400;
 create index request_code on request (error_code, at_ms, id) where error_code is not null;
 create index request_ended on request (outcome, at_ms, id) where outcome <> 'success';
 create index request_user on request (end_user, at_ms) where end_user is not null;
 
--- What only the view of one request needs, as JSON text that nobody searches: what was known when the upstream was called (null: refused before, or not
--- read yet), and the rest of the settlement.
+-- What only the view of one request needs, as JSON text that is never searched: what was known when the upstream was
+-- called (null: refused before, or not read yet), and the rest of the settlement.
 create table detail (
   at_ms bigint not null,
   id text collate "C" not null,
@@ -65,7 +67,7 @@ create table pending (
   primary key (at_ms, id)
 );
 
--- The newest day of log time: what is too old to be kept is told by it, never by a clock.
+-- The newest day of log time: it decides what is too old to be kept, never a clock.
 create table newest_day (
   one boolean primary key default true check (one),
   day integer not null

@@ -1,4 +1,5 @@
-// A window in slices, newest first: what no index answers is searched piece by piece, so that what was found is known when the time is up.
+// A window in slices, newest first: what no index finds is searched piece by piece, so that what was found is known
+// when the time is up.
 
 export interface Slice {
   /** Unix milliseconds, `toMs` exclusive. */
@@ -9,11 +10,12 @@ export interface Slice {
 /** The first slice, and the least: of the busiest gateways a minute holds a hundred thousand rows. */
 const LEAST_MS = 60_000
 const MOST_CHANGE = 8
-/** So much longer than wanted is let pass: a busy machine is no reason for ever more and smaller slices. */
+/** A slice may take so many times longer than wanted: a busy machine must not lead to ever more and smaller slices. */
 const PATIENCE = 2
 
 /**
- * Whoever takes the next slice has done with the one before. Each is as much wider or narrower as the last one took less or more than `wantedMs`.
+ * A caller that takes the next slice has finished the one before. Each is as much wider or narrower as the last one
+ * took less or more than `wantedMs`.
  */
 export function* slicesOf(
   { fromMs, toMs }: Slice,

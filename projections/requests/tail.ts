@@ -1,11 +1,15 @@
-// The request log as it grows: rows by their place in the log, which goes up in each partition whatever their time of arrival.
+// The request log as it grows: rows by their place in the log, which goes up in each partition whatever their time of
+// arrival.
 import type { Sql } from '../database.ts'
 import type { LogPlace, RequestFilter, TailRow } from './query.ts'
 import { conditions, listColumns, type StoredRequest, viewOf } from './rows.ts'
 
 /** Of one partition at a time. */
 const MOST_ROWS = 200
-/** Records of one partition that a look goes through, whatever of them matches: who comes back from far away catches up in steps. */
+/**
+ * Records of one partition that one call goes through, whatever of them matches: a reader that is far behind catches up
+ * in steps.
+ */
 const MOST_RECORDS = 5_000
 
 /** Rows below it are there: it is moved in the transaction that writes them. */

@@ -1,5 +1,5 @@
-// How many requests a window holds, from what usage has counted of its minutes and hours. Both are written in one transaction with the rows and made of the same ones:
-// the sum is the number of rows, without looking at them.
+// How many requests a window holds, from what usage has counted of its minutes and hours. Both are written in one
+// transaction with the rows and made of the same ones: the sum is the number of rows, without reading them.
 import type { Transaction } from '../database.ts'
 import { EVERYBODY, TIER_MS } from '../usage/cells.ts'
 import { piecesOf } from '../usage/window.ts'
@@ -19,7 +19,7 @@ const CONDITIONS = [
   'users',
 ] as const
 
-/** Whether it asks for the whole window, of everybody or of a tenant. */
+/** Whether the filter covers the whole window, of all tenants or of one. */
 export const isWhole = (filter: RequestFilter): boolean => CONDITIONS.every((name) => filter[name] === null)
 
 /** Of a filter that `isWhole`, exactly. What is less than a minute at the ends of the window is counted by its rows. */

@@ -15,7 +15,7 @@ const TOPIC = TOPICS.usage.name
 const HOUR_MS = TIER_MS.hour
 const DAY_MS = TIER_MS.day
 const ROWS_AT_ONCE = 2_000
-/** Days whose records are held at once: each few are one more pass over the topic. */
+/** Days whose records are held at once: each further group of so many is one more pass over the topic. */
 const DAYS_AT_ONCE = 32
 
 export interface UsageAgreement {
@@ -110,7 +110,10 @@ const addSums = (sums: OutcomeSums, cells: Cells): void => {
   sums.costNanoUsd += of('cost_nano_usd')
 }
 
-/** Counts the rows of a day again, an hour at a time, and compares its hours and minutes. `beyond`: those that a closed day does not have in it. */
+/**
+ * Counts the rows of a day again, an hour at a time, and compares its hours and minutes. `beyond`: those that a closed
+ * day does not include.
+ */
 const countDay = async (
   snapshot: Snapshot,
   build: Build,
@@ -218,7 +221,7 @@ const publishedSets = async (
   const found = new Map<number, Cells>()
   for (const [set, held] of parts) {
     const last = [...held.values()].find((closed) => closed.last)?.part ?? Number.POSITIVE_INFINITY
-    if (held.size !== last) continue // not whole: as good as lacking
+    if (held.size !== last) continue // not whole: treated as missing
     found.set(wanted.get(set)!, cellsIn([...held.values()]))
   }
   return found

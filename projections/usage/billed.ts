@@ -1,5 +1,6 @@
-// What a corrected price is applied to: the tokens of every attempt that was billed, failed ones too, and what was booked for them. (The other counters
-// have the tokens of last attempts only, which are what clients got.) Attempts whose tokens nobody knows (orphans) keep what was booked.
+// What a corrected price is applied to: the tokens of every attempt that was billed, failed ones too, and what was
+// booked for them. (The other counters have the tokens of last attempts only, which are what clients got.) Attempts
+// with unknown tokens (orphans) keep what was booked.
 import type { AttemptSummary, RequestSettled } from '../../src/domain/events/request.ts'
 
 export type BilledFacts = Pick<
@@ -18,7 +19,7 @@ type Sums = readonly [prompt: number, cached: number, completion: number, nanoUs
 
 const NOTHING: Sums = [0, 0, 0, 0]
 
-/** Of one attempt that says its own: it does when it was billed, unless it is the only one that was. */
+/** Of one attempt that has its own figures: it has them when it was billed, unless it is the only one that was. */
 export const billedOf = (facts: BilledFacts, attempt: AttemptSummary): Sums => {
   const { prompt_tokens: prompt, completion_tokens: completion, cost_nano_usd: nanoUsd } = attempt
   if (prompt == null || completion == null) return NOTHING

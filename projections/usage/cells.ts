@@ -1,4 +1,5 @@
-// What an outcome adds to usage: sums and histograms by bucket, tenant and dimension. Pure; integers only, so that no order matters.
+// What an outcome adds to usage: sums and histograms by bucket, tenant and dimension. Pure; integers only, so that no
+// order matters.
 import { addBin, addBins, type Bins } from './histogram.ts'
 import { attemptsElsewhere, NONE, nameOf, type Share, shareOf, type UsageFacts, without } from './share.ts'
 
@@ -7,7 +8,7 @@ export type Dimension = 'total' | 'model' | 'key' | 'endpoint' | 'policy' | 'cod
 export type Tier = 'minute' | 'hour' | 'day'
 export const TIER_MS: Readonly<Record<Tier, number>> = { minute: 60_000, hour: 3_600_000, day: 86_400_000 }
 
-/** `tenantId` of the cells of everybody. */
+/** `tenantId` of the cells of all tenants together. */
 export const EVERYBODY = '*'
 
 export interface Cell {

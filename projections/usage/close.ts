@@ -1,5 +1,6 @@
-// Days that are over -> gateway.usage.v1: each day's rows as they stand in the read model, with the offsets that they hold, so that a build that is made from
-// the log later need not have the requests themselves. A day that changes afterwards is closed once more, whole, with the next sequence.
+// Days that are over -> gateway.usage.v1: each day's rows as they stand in the read model, with the offsets that they
+// hold, so that a build that is made from the log later need not have the requests themselves. A day that changes
+// afterwards is closed once more, whole, with the next sequence.
 
 import { type UsageClosed, UsageClosedCell } from '../../src/domain/events/usage-closed.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
@@ -54,13 +55,14 @@ export const closeDays = async (options: CloseOptions): Promise<void> => {
 
 interface Cut {
   readonly offsets: UsageClosed['offsets']
-  /** Everything before this moment is in the build, as far as anybody can know. */
+  /** Everything before this moment is in the build, as far as can be known. */
   readonly completeMs: number
 }
 
 /**
- * One snapshot of the build: offsets, sums and what was closed before are of the same moment. Answers how many days were looked at. Whoever writes beside the
- * closing of a day does not see that it is closed and notes nothing: such a day is looked at once more, from a moment when that writer has committed.
+ * One snapshot of the build: offsets, sums and what was closed before are of the same moment. Returns how many days
+ * were checked. A writer beside the closing of a day does not see that it is closed and notes nothing: such a day is
+ * checked once more, from a moment when that writer has committed.
  */
 const closeSome = async (options: CloseOptions): Promise<number> => {
   const { sql, log, nowMs = Date.now } = options
@@ -83,7 +85,7 @@ const closeSome = async (options: CloseOptions): Promise<number> => {
   }) as Promise<number>
 }
 
-/** A partition that was read to its end has nothing more of the time before it was asked. */
+/** A partition that was read to its end has nothing more of the time before the end was queried. */
 const cutOf = async (
   sql: Transaction,
   { model, build }: Build,
@@ -184,7 +186,9 @@ const publish = async (
   await send(true)
 }
 
-/** By day, sequence and part; the epoch tells sets of other offsets apart, so that none is taken for a repeat of another. */
+/**
+ * By day, sequence and part; the epoch separates sets of other offsets, so that none is taken for a repeat of another.
+ */
 const append = async (log: EventLog, closed: UsageClosed, atMs: number, signal: AbortSignal): Promise<void> => {
   const { day, sequence, offsets, part } = closed
   const epoch = `${day}_${sequence}_${sha256Hex(JSON.stringify(offsets)).slice(0, 16)}`

@@ -1,4 +1,5 @@
-// gateway.usage.v1 -> the days of a new build: what the requests topic no longer holds. A record that a closed day has in it is not counted for it again.
+// gateway.usage.v1 -> the days of a new build: what the requests topic no longer holds. A record that a closed day
+// includes is not counted for it again.
 import { UsageClosed } from '../../src/domain/events/usage-closed.ts'
 import { TypeCompiler } from '../../src/lib/schema/schema.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
@@ -13,7 +14,10 @@ import { SUMS } from './share.ts'
 const TOPIC = TOPICS.usage.name
 const check = TypeCompiler.Compile(UsageClosed)
 
-/** Each closed day of the topic up to an end, in the order of the log. What is not readable is passed over: the set that it is of stays incomplete. */
+/**
+ * Each closed day of the topic up to an end, in the order of the log. What is not readable is passed over: the set that
+ * it is of stays incomplete.
+ */
 export async function* closedOf(log: EventLog, end: number, signal: AbortSignal): AsyncGenerator<UsageClosed> {
   if (end === 0) return
   const reading = new AbortController()
@@ -41,10 +45,16 @@ const closedIn = ({ value }: LogRecord): UsageClosed | null => {
 export const setOf = ({ day, sequence, offsets }: UsageClosed): string => JSON.stringify([day, sequence, offsets])
 const reachOf = ({ offsets }: UsageClosed): number => offsets.reduce((sum, [, next]) => sum + next, 0)
 
-/** The set that holds for each day: of those that are complete the one with the highest sequence, then the one that is farthest. */
+/**
+ * The set that holds for each day: of those that are complete the one with the highest sequence, then the one with the
+ * highest offsets.
+ */
 const holding = async (records: AsyncIterable<UsageClosed>): Promise<ReadonlyMap<string, UsageClosed>> => {
   const best = new Map<string, UsageClosed>()
-  /** By day, the set that is being read and its parts so far: a set is written in one go, and again from its first part after a crash. */
+  /**
+   * By day, the set that is being read and its parts so far: a set is written in one go, and again from its first part
+   * after a crash.
+   */
   const reading = new Map<string, { readonly set: string; parts: number }>()
   for await (const closed of records) {
     const set = setOf(closed)
@@ -70,7 +80,10 @@ export const dayDigest = async (sql: Transaction, schemaName: string, dayMs: num
   return row!.digest
 }
 
-/** Puts the closed days into a build that has read nothing yet. Once: other workers wait, and a build that has them is left alone. */
+/**
+ * Puts the closed days into a build that has read nothing yet. Once: other workers wait, and a build that has them is
+ * left alone.
+ */
 export const restoreDays = async (sql: Sql, log: EventLog, build: Build, signal: AbortSignal): Promise<void> => {
   const { schemaName } = build
   const isDone = async (on: Sql | Transaction): Promise<boolean> =>
@@ -148,7 +161,10 @@ export const closedDays = async (
   atMs: readonly number[] | null,
 ): Promise<ClosedDays> => closedBy(await cutsOf(sql, schemaName, atMs))
 
-/** Remembers that closed days have changed: they are closed once more. In the order of days, so that workers never wait for each other in a circle. */
+/**
+ * Records that closed days have changed: they are closed once more. In the order of days, so that workers never wait
+ * for each other in a circle.
+ */
 export const noteLate = async (sql: Transaction, schemaName: string, atMs: readonly number[]): Promise<void> => {
   const late = new Map<number, number>()
   for (const ms of atMs) late.set(dayStart(ms), (late.get(dayStart(ms)) ?? 0) + 1)

@@ -1,4 +1,5 @@
-// Price corrections -> what they change of a sum. Nothing is stored: a correction counts from the moment at which it is decided, and for all of its range.
+// Price corrections -> what they change of a sum. Nothing is stored: a correction counts from the moment at which it is
+// decided, and for all of its range.
 import { microUsdOf } from '../../src/domain/registry/price-correction.ts'
 import type { Tier } from './cells.ts'
 import { type Piece, piecesOf, roundedTo, type UsageWindow } from './window.ts'
@@ -50,7 +51,10 @@ const uncovered = (window: UsageWindow, taken: readonly UsageWindow[]): readonly
   return fromMs < window.toMs ? [...free, { fromMs, toMs: window.toMs }] : free
 }
 
-/** Buckets in which a correction holds, with its prices in millionths of a USD per million tokens (a thousandth of a nano-USD each token). */
+/**
+ * Buckets in which a correction holds, with its prices in millionths of a USD per million tokens (a thousandth of a
+ * nano-USD each token).
+ */
 export interface CorrectedPiece {
   readonly tier: Tier | 'part'
   readonly from_ms: number
@@ -62,7 +66,10 @@ export interface CorrectedPiece {
   readonly output: number
 }
 
-/** Where minutes are no longer kept (`finest` is `hour`), an hour is corrected when it begins in the range of a correction; a day likewise. */
+/**
+ * Where minutes are no longer kept (`finest` is `hour`), an hour is corrected when it begins in the range of a
+ * correction; a day likewise.
+ */
 export const correctedPieces = (spans: readonly PriceSpan[], finest: Tier, coarsest: Tier): readonly CorrectedPiece[] =>
   spans.flatMap(({ correction, fromMs, toMs }) => {
     const within = {
@@ -73,7 +80,10 @@ export const correctedPieces = (spans: readonly PriceSpan[], finest: Tier, coars
     return pieces.map(({ tier, fromMs: from_ms, toMs: to_ms }) => ({ tier, from_ms, to_ms, ...pricesOf(correction) }))
   })
 
-/** The same of a part of minutes that is counted by row. Corrections begin and end with whole minutes: each holds in all of a minute of it, or not at all. */
+/**
+ * The same of a part of minutes that is counted by row. Corrections begin and end with whole minutes: each holds in all
+ * of a minute of it, or not at all.
+ */
 export const correctedPart = (corrections: readonly PriceCorrection[], part: UsageWindow): readonly CorrectedPiece[] =>
   spansOf(corrections, roundedTo(part, 'minute')).map(({ correction, fromMs, toMs }) => ({
     ...{ tier: 'part', from_ms: fromMs, to_ms: toMs },
@@ -92,9 +102,10 @@ const pricesOf = (correction: PriceCorrection) => {
 }
 
 /**
- * SQL of what corrections add to each group (less than nothing where it is cheaper), exactly: `name, model, nano_usd, unpriced`. `by` and `model` are SQL
- * over the columns of `usage`, `whose` a condition on `tenant_id`, `pieces` the parameter with the pieces as JSON, `parts` a relation of what is counted by row
- * (null: nothing is). The two are joined apart: only usage has an index.
+ * SQL of what corrections add to each group (negative where the corrected price is lower), exactly: `name, model,
+ * nano_usd, unpriced`. `by` and `model` are SQL over the columns of `usage`, `whose` a condition on `tenant_id`,
+ * `pieces` the parameter with the pieces as JSON, `parts` a relation of what is counted by row (null: nothing is). The
+ * two are joined apart: only usage has an index.
  */
 export const correctionSql = (
   schemaName: string,

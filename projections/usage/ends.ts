@@ -1,4 +1,5 @@
-// Where a window begins or ends inside a bucket: that part of the bucket is counted by its rows, in the way in which the buckets themselves were.
+// Where a window begins or ends inside a bucket: that part of the bucket is counted by its rows, in the way in which
+// the buckets themselves were.
 import type { Transaction } from '../database.ts'
 import { factColumns, factsOf } from '../requests/stored.ts'
 import { type Cell, cellsOf, count, EVERYBODY, newTally } from './cells.ts'
@@ -6,14 +7,17 @@ import { writtenBins } from './histogram.ts'
 import { SUMS } from './share.ts'
 import { bucketOf, innerOf, partsOf, roundedTo, type UsageWindow } from './window.ts'
 
-/** Of one part. Beyond that the window is widened to the whole bucket: each takes some thirty microseconds of the thread that serves. */
+/**
+ * Rows of one part. Beyond that the window is widened to the whole bucket: counting rows takes time of the thread that
+ * serves.
+ */
 export const MOST_ROWS = 5_000
 /** Read and counted at once, about: the thread has requests to serve meanwhile. */
 const ROWS_AT_ONCE = 250
 
 /** How a window is summed. */
 export interface Frame {
-  /** What is summed: the window that was asked for, wider where a part of a bucket cannot be counted by itself. */
+  /** What is summed: the requested window, wider where a part of a bucket cannot be counted by itself. */
   readonly window: UsageWindow
   /** Its whole buckets; it may be empty. */
   readonly whole: UsageWindow
@@ -26,9 +30,9 @@ export interface Frame {
 export const wholeFrame = (window: UsageWindow): Frame => ({ window, whole: window, parts: [], cells: [] })
 
 interface Asked extends UsageWindow {
-  /** Null: everybody. */
+  /** Null: all tenants. */
   readonly tenantId: string | null
-  /** The finest bucket that knows what is asked for. */
+  /** The finest bucket that has what is requested. */
   readonly unit: 'minute' | 'hour'
   /** `MOST_ROWS`. */
   readonly mostRows: number
@@ -57,7 +61,10 @@ const joined = (a: UsageWindow, b: UsageWindow): UsageWindow => ({
   toMs: Math.max(a.toMs, b.toMs),
 })
 
-/** How many rows a part has at most, and whether its bucket has others: where it has none, as in the minute under way, the bucket is the part. */
+/**
+ * How many rows a part has at most, and whether its bucket has others: where it has none, as in the minute under way,
+ * the bucket is the part.
+ */
 const look = async (
   sql: Transaction,
   schemaName: string,

@@ -1,6 +1,10 @@
-// Histograms of milliseconds that add up: the same bins for ever, each at most 9 % wide, so that percentiles survive every rollup.
+// Histograms of milliseconds that add up: the same bins for ever, each at most 9 % wide, so that percentiles survive
+// every rollup.
 
-/** Lower bounds of the bins: every millisecond up to 11, then eight bins for each doubling, up to 2^23 ms (2.3 hours). Stored data depends on them. */
+/**
+ * Lower bounds of the bins: every millisecond up to 11, then eight bins for each doubling, up to 2^23 ms (2.3 hours).
+ * Stored data depends on them.
+ */
 const BOUNDS: readonly number[] = [
   0,
   ...new Set(Array.from({ length: 8 * 23 + 1 }, (_, step) => Math.ceil(2 ** (step / 8) - 1e-9))),
@@ -25,7 +29,7 @@ export const binOf = (ms: number): number => {
   return low
 }
 
-/** Counts a bin; one whose count comes to 0 goes. */
+/** Counts a bin; one whose count comes to 0 is removed. */
 export const addBin = (bins: Bins, bin: number, count: number): void => {
   let low = 0
   let high = bins.length >> 1
@@ -72,8 +76,8 @@ export const addWritten = (histogram: Histogram, text: string): void => {
 }
 
 /**
- * The time that a share (0 to 1) of all lies at or below, in whole milliseconds; null when there is none. Exact below 12 ms, beyond at most 9 % from
- * the true one: the place within the bin is that of evenly spread times.
+ * The time that a share (0 to 1) of all lies at or below, in whole milliseconds; null when there is none. Exact below
+ * 12 ms, beyond at most 9 % from the true one: the place within the bin is that of evenly spread times.
  */
 export const percentileOf = (histogram: Histogram, share: number): number | null => {
   let total = 0

@@ -3,18 +3,20 @@ import type { Transaction } from '../database.ts'
 import { EVERYBODY, TIER_MS, type Tier } from './cells.ts'
 import { roundedTo } from './window.ts'
 
-/** What is kept of a length of bucket, by the total of everybody. */
+/** What is kept of a length of bucket, by the total of all tenants. */
 export interface Kept {
   readonly minute: number | null
   readonly hour: number | null
   readonly day: number | null
-  /** The day of the oldest hour has more than its hours: it was closed, and the log does not have all of it any more. */
+  /**
+   * The day of the oldest hour has more than its hours: it was closed, and the log does not have all of it any more.
+   */
   readonly partial: boolean
 }
 
 /**
- * Minutes of days that are no longer kept are gone: a window that begins there is rounded to hours. So are hours of days that the log did not have when the
- * read model was made: a window that begins there is rounded to days.
+ * Minutes of days that are no longer kept are deleted: a window that begins there is rounded to hours. So are hours of
+ * days that the log did not have when the read model was made: a window that begins there is rounded to days.
  */
 export const finestKept = ({ minute, hour, day, partial }: Kept, fromMs: number, finest: Tier): Tier => {
   if (day === null) return finest

@@ -1,4 +1,5 @@
-// Outcomes -> the usage tables. Called while the request log holds its build for itself: no two transactions add to one cell at once.
+// Outcomes -> the usage tables. Called while the request log's transaction has the build locked: no two transactions
+// add to one cell at once.
 import { copyInto, copyLine, copyPieces, readCopyLine } from '../copy.ts'
 import type { Transaction } from '../database.ts'
 import { type Cell, cellsOf, type Tally, TIER_MS, type Tier } from './cells.ts'
@@ -49,7 +50,10 @@ export const usageText = (cells: Iterable<Cell>): readonly UsageText[] => {
   )
 }
 
-/** Adds what another thread has counted: most of it is of buckets that the table does not have yet, and goes in as it is. */
+/**
+ * Adds what another thread has counted: most of it is of buckets that the table does not have yet, and goes in as it
+ * is.
+ */
 export const addUsageText = async (
   sql: Transaction,
   schemaName: string,
@@ -81,7 +85,7 @@ const possiblyKnown = async (sql: Transaction, table: string, cells: readonly Ce
   return cells.filter(({ tier, bucketMs }) => bucketMs <= newest.get(tier)!)
 }
 
-/** Of each tier: every outcome is in the total of everybody. */
+/** Of each tier: every outcome is in the total of all tenants. */
 const newestBuckets = async (sql: Transaction, table: string): Promise<ReadonlyMap<Tier, number>> => {
   const rows = await sql.unsafe<{ tier: Tier; newest: number | null }[]>(
     `select tier, (select max(bucket_ms) from ${table} held where held.tier = each.tier and dimension = 'total' and tenant_id = '*') as newest

@@ -1,4 +1,5 @@
-// Usage -> totals, series and breakdowns, from as few buckets as the window needs. Percentiles come from histograms that were added up.
+// Usage -> totals, series and breakdowns, from as few buckets as the window needs. Percentiles come from histograms
+// that were added up.
 import type { Sql, Transaction } from '../database.ts'
 import { readSnapshot } from '../reader.ts'
 import { type Cell, type Dimension, EVERYBODY, TIER_MS, type Tier } from './cells.ts'
@@ -10,19 +11,22 @@ import { COUNTERS, type Counter } from './share.ts'
 import { intervalStart, piecesOf, roundedTo, tierWithin, type UsageWindow } from './window.ts'
 
 export interface UsageFilter extends UsageWindow {
-  /** Null: everybody. */
+  /** Null: all tenants. */
   readonly tenantId: string | null
   /** Names as they were recorded. With one of them, what went to other providers or models is left out. */
   readonly provider?: string | null
   readonly model?: string | null
   /**
-   * Costs as corrected by these, the later one where two overlap: the tokens that were billed at the corrected prices, and what was booked for all else. Each
-   * figure is exact, a fraction of a nano-USD rounded up once. Null: as booked.
+   * Costs as corrected by these, the later one where two overlap: the tokens that were billed at the corrected prices,
+   * and what was booked for all else. Each figure is exact, a fraction of a nano-USD rounded up once. Null: as booked.
    */
   readonly corrections?: readonly PriceCorrection[] | null
 }
 
-/** Sums of a window. `errors`: failed, interrupted, denied and orphaned; what a client left (`canceled`) is none. Percentiles are null without requests. */
+/**
+ * Sums of a window. `errors`: failed, interrupted, denied and orphaned; what a client left (`canceled`) is none.
+ * Percentiles are null without requests.
+ */
 export interface UsageFigures extends Readonly<Record<Counter, number>> {
   readonly errors: number
   readonly p50_ms: number | null
@@ -32,7 +36,10 @@ export interface UsageFigures extends Readonly<Record<Counter, number>> {
   readonly ttft_p95_ms: number | null
 }
 
-/** What usage can be broken down by. Those of which provider and model are not known (`NEVER_CORRECTED`) have costs as booked only. What is no whole hour of all but the first four is counted by row. */
+/**
+ * What usage can be broken down by. Those of which provider and model are not known (`NEVER_CORRECTED`) have costs as
+ * booked only. What is no whole hour of all but the first four is counted by row.
+ */
 export type GroupBy = 'provider' | 'model' | 'provider_model' | 'tenant' | Exclude<Dimension, 'total' | 'model'>
 
 export const NEVER_CORRECTED: readonly GroupBy[] = ['key', 'endpoint', 'policy', 'code', 'purpose']
@@ -45,12 +52,18 @@ export interface UsageGroup extends UsageFigures {
 }
 
 export interface UsagePoint extends UsageFigures {
-  /** Start of the interval, Unix milliseconds; the first and the last may reach beyond the window and hold only what is in it. */
+  /**
+   * Start of the interval, Unix milliseconds; the first and the last may reach beyond the window and hold only what is
+   * in it.
+   */
   readonly atMs: number
 }
 
 export interface UsageReads {
-  /** `window` is what was summed: the one asked for, rounded outward to hours or days where nothing finer is kept, and at an end with too many rows (`ends.ts`). */
+  /**
+   * `window` is what was summed: the requested one, rounded outward to hours or days where nothing finer is kept, and
+   * at an end with too many rows (`ends.ts`).
+   */
   totals(filter: UsageFilter): Promise<{ readonly window: UsageWindow; readonly totals: UsageFigures }>
   /** Dearest first, then those with most requests. */
   groups(
@@ -136,7 +149,7 @@ type Framed = Frame & { readonly finest: Tier }
 
 interface Grouping {
   readonly dimension: Dimension
-  /** The finest bucket that knows it. */
+  /** The finest bucket that has it. */
   readonly unit: 'minute' | 'hour'
   /** SQL of ours, never of a client. */
   readonly by: string
@@ -184,7 +197,7 @@ const CORRECTED = new Map<Counter, string>([
 ])
 const CORRECTED_SUMS = COUNTERS.map((name) => `${CORRECTED.get(name) ?? `sums.${name}`} as ${name}`).join(', ')
 
-/** Whose usage, by `tenant_id`; null: that of each tenant. */
+/** The `tenant_id` of the usage; null: that of each tenant. */
 const ownerOf = ({ filter, dimension, by }: Wanted): string | null =>
   filter.tenantId ?? (by !== 'tenant_id' && (dimension === 'total' || dimension === 'model') ? EVERYBODY : null)
 
@@ -193,7 +206,7 @@ const whoseOf = (wanted: Wanted, parameter: (value: string) => string): string =
   return owner === null ? `tenant_id <> '${EVERYBODY}'` : `tenant_id = ${parameter(owner)}`
 }
 
-/** Where prices are corrected, of what was asked for; null: nothing of it is. */
+/** Where prices are corrected in what was requested; null: nowhere. */
 const correctedOf = ({ filter, frame: { whole, parts, finest }, coarsest = 'day' }: Wanted): string | null => {
   const { corrections = null, provider = null, model = null } = filter
   const meant = (corrections ?? []).filter(

@@ -1,14 +1,16 @@
--- Usage of minutes, hours and days, one row for each tier, bucket, tenant and dimension. Part of the request log's build: written in the same transaction as its
--- rows, so that both always agree. Times are Unix milliseconds (start of the bucket, UTC), money is nano-USD, a histogram is `bin count bin count ...`.
--- Dimensions: `total`; `model` (provider and model together); of hours and days also `key`, `endpoint`, `policy`, `code`, `purpose`.
--- tenant_id: '*' is everybody (total and model only), '' is nobody (the gateway itself).
+-- Usage of minutes, hours and days, one row for each tier, bucket, tenant and dimension. Part of the request log's
+-- build: written in the same transaction as its rows, so that both always agree. Times are Unix milliseconds (start of
+-- the bucket, UTC), money is nano-USD, a histogram is `bin count bin count ...`.
+-- Dimensions: `total`; `model` (provider and model together); of hours and days also `key`, `endpoint`, `policy`,
+-- `code`, `purpose`.
+-- tenant_id: '*' is all tenants together (total and model only), '' is no tenant (the gateway itself).
 create table usage (
   -- `minute`, `hour`, `day`: how long the bucket is.
   tier text collate "C" not null,
   dimension text collate "C" not null,
   tenant_id text collate "C" not null,
   bucket_ms bigint not null,
-  -- The provider's name, or what the dimension says: an id, a slug, a code. '' is none.
+  -- The provider's name, or the value of the dimension: an id, a slug, a code. '' is none.
   name text collate "C" not null,
   -- Of `model` only.
   model text collate "C" not null,
@@ -30,7 +32,8 @@ create table usage (
   cached_prompt_tokens bigint not null,
   reasoning_tokens bigint not null,
   cost_nano_usd bigint not null,
-  -- What a corrected price is applied to: tokens of all attempts that were billed and whose tokens are known, and what was booked for them.
+  -- What a corrected price is applied to: tokens of all attempts that were billed and whose tokens are known, and what
+  -- was booked for them.
   billed_prompt_tokens bigint not null,
   -- Of those.
   billed_cached_tokens bigint not null,
@@ -41,8 +44,9 @@ create table usage (
   primary key (tier, dimension, tenant_id, bucket_ms, name, model)
 );
 
--- Days that are closed: their rows stand in gateway.usage.v1 as they were with all records below `offsets` (JSON, `[[partition, offset], ...]`).
--- `digest`: of the rows as published. `late`: changes since the first closing that are in it. Written by close.ts, and once by closed.ts.
+-- Days that are closed: their rows stand in gateway.usage.v1 as they were with all records below `offsets` (JSON,
+-- `[[partition, offset], ...]`). `digest`: of the rows as published. `late`: changes since the first closing that are
+-- in it. Written by close.ts, and once by closed.ts.
 create table closed_day (
   day_ms bigint primary key,
   sequence integer not null,

@@ -81,7 +81,7 @@ const countOf = (attempts: readonly AttemptSummary[], is: (attempt: AttemptSumma
   return count
 }
 
-/** Refusals take no time, and how long an orphan took nobody knows: neither says how fast a provider is. */
+/** Refusals take no time, and how long an orphan took is not known: neither measures the speed of a provider. */
 const isTimed = ({ outcome }: UsageFacts): boolean => outcome !== 'denied' && outcome !== 'orphaned'
 
 export const shareOf = (facts: UsageFacts, sign: 1 | -1): Share => {

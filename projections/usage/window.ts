@@ -33,7 +33,9 @@ export const innerOf = ({ fromMs, toMs }: UsageWindow, tier: Tier): UsageWindow 
   return inner.fromMs <= inner.toMs ? inner : { fromMs, toMs: fromMs }
 }
 
-/** What of a window is no whole bucket of a tier: at its begin and at its end, or all of it when it lies in one bucket. */
+/**
+ * What of a window is no whole bucket of a tier: at its begin and at its end, or all of it when it lies in one bucket.
+ */
 export const partsOf = (window: UsageWindow, tier: Tier): readonly UsageWindow[] => {
   const { fromMs, toMs } = window
   if (ceilTo(fromMs, TIER_MS[tier]) > floorTo(toMs, TIER_MS[tier])) return fromMs < toMs ? [window] : []
@@ -46,7 +48,10 @@ export const partsOf = (window: UsageWindow, tier: Tier): readonly UsageWindow[]
 
 const TIERS: readonly Tier[] = ['minute', 'hour', 'day']
 
-/** As few buckets as can be, of the tiers from `finest` to `coarsest`: together exactly the window, which is rounded to `finest` already. */
+/**
+ * As few buckets as can be, of the tiers from `finest` to `coarsest`: together exactly the window, which is rounded to
+ * `finest` already.
+ */
 export const piecesOf = (window: UsageWindow, finest: Tier, coarsest: Tier): readonly Piece[] => {
   const { fromMs, toMs } = window
   if (fromMs >= toMs) return []

@@ -1,4 +1,5 @@
-// Records -> what one transaction of a load writes, as far as it can be made without the database. Pure; runs in a thread of its own.
+// Records -> what one transaction of a load writes, as far as it can be made without the database. Pure; runs in a
+// thread of its own.
 import type { Origin } from '../../../src/log/envelope.ts'
 import { CopyText, copyLine } from '../../copy.ts'
 import { type AppliedSequences, isRepeat, processStart } from '../../repeats.ts'

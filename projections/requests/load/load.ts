@@ -1,5 +1,6 @@
-// Brings a build that nobody reads to the end of the log: a thread folds what this one reads, while Postgres takes the batch before. What is out of
-// the ordinary (a flaw, a request that was settled twice) is left to the follower, record by record; then it goes on from there.
+// Brings a build without readers to the end of the log: a thread folds what this one reads, while Postgres takes the
+// batch before. What is out of the ordinary (a flaw, a request that was settled twice) is left to the follower, record
+// by record; then the load goes on from there.
 import { LogReplaced } from '../../../src/log/port.ts'
 import { settled } from '../../database.ts'
 import { followPartition, newProgress, type Progress, reasonOf, requireSameLog } from '../../follow.ts'
@@ -17,12 +18,15 @@ interface Options extends LoadOptions {
 }
 
 /**
- * The first batch is so much smaller, so that Postgres has something to do soon; each next one is twice as large. Each of the last ones is half of what is
- * left, down to that size again, so that Postgres is soon done when all is folded.
+ * The first batch is smaller by this factor, so that Postgres gets work early; each next one is twice as large. Each of
+ * the last ones is half of what is left, down to that size again, so that Postgres is done shortly after all is folded.
  */
 const FIRST_PART = 4
 
-/** Returns when it is near the end, or when something is in the way that followers wait for, or end for, as they always do. */
+/**
+ * Returns when it is near the end, or when it meets something that followers have to wait for, or end for, as they
+ * always do.
+ */
 export const load = async (given: LoadOptions, keepDays: number): Promise<void> => {
   const options: Options = { ...given, keepDays }
   const { build, signal, diagnostics } = options
@@ -73,7 +77,10 @@ interface Applied {
   readonly left: readonly Pick<Stretch, 'partition' | 'end'>[]
 }
 
-/** Loads from where the partitions stand. Answers what has to be looked at before it goes on; nothing: all ends are reached. */
+/**
+ * Loads from where the partitions stand. Returns the records that a follower has to apply before the load goes on;
+ * none: all ends are reached.
+ */
 const loadFrom = async (options: Options, thread: FoldThread): Promise<Applied['left']> => {
   const { log, projection, sql, build, signal } = options
   const positions = new Map<number, Position>()
@@ -81,7 +88,7 @@ const loadFrom = async (options: Options, thread: FoldThread): Promise<Applied['
   for (const partition of await log.partitions(projection.topic)) {
     const own = { ...options, partition, progress: progressOf(options, partition) }
     const position = await settled(sql, positionOf(own))
-    if (position === null) return [] // the build is gone
+    if (position === null) return [] // the build was removed
     await requireSameLog(own, position)
     const end = await log.end(projection.topic, partition)
     options.view.ends.set(partition, { end, sinceMs: Date.now() })
@@ -152,7 +159,10 @@ async function* batches(
   if (count > 0 && !signal.aborted) yield await taken()
 }
 
-/** Never rejects: what fails is looked at record by record, by who waits for Postgres and finds what it cannot store. */
+/**
+ * Never rejects: a batch that fails is applied record by record by the follower, which waits for Postgres and finds
+ * what it cannot store.
+ */
 const apply = async (options: Options, thread: FoldThread, from: Positions, batch: Batch): Promise<Applied> => {
   const { sql, build, diagnostics, keepDays } = options
   const { ranges, folded } = batch
@@ -175,7 +185,7 @@ const apply = async (options: Options, thread: FoldThread, from: Positions, batc
   }
 }
 
-/** In one transaction. Partitions in their order, so that nobody waits in a circle. */
+/** In one transaction. Partitions in their order, so that no two transactions wait in a circle. */
 const write = async (
   { sql, projection, build, keepDays }: Options,
   from: Positions,

@@ -1,4 +1,5 @@
-// Several partitions as one stream, in about the order of log time: rows then go to the right end of every index, and sums are of few buckets at once.
+// Several partitions as one stream, in about the order of log time: rows then go to the right end of every index, and
+// sums are of few buckets at once.
 import { type EventLog, LogGap, type LogRecord } from '../../../src/log/port.ts'
 
 /** What is to be read of a partition: from the first offset to the one before `end`, which is more than `next`. */
@@ -23,8 +24,8 @@ interface Lane {
 }
 
 /**
- * A slice of the partition that is behind the others, again and again, until all ends are reached or the signal is aborted. May go beyond an end.
- * The records of a slice are not to be used once the next is asked for.
+ * A slice of the partition that is behind the others, again and again, until all ends are reached or the signal is
+ * aborted. May go beyond an end. The records of a slice must not be used once the next is taken.
  */
 export async function* merged(
   log: EventLog,

@@ -1,4 +1,5 @@
-// Records of the log on their way to another thread: their numbers in a table, their bytes end to end, in memory that comes back to be filled again.
+// Records of the log on their way to another thread: their numbers in a table, their bytes end to end, in memory that
+// comes back to be filled again.
 import type { LogRecord } from '../../../src/log/port.ts'
 
 /** What another thread needs of a record. */
@@ -94,7 +95,10 @@ export function* unpack(parcel: Parcel): Generator<ParcelRecord> {
   }
 }
 
-/** Bytes and what they say, which is decoded in one go where each byte is a character: a text is then a part of it, and no copy. */
+/**
+ * Bytes and their text, which is decoded in one go where each byte is a character: a text is then a part of it, and no
+ * copy.
+ */
 interface Texts {
   readonly bytes: Buffer
   readonly ascii: string | null

@@ -14,7 +14,7 @@ export class OddBatch extends Error {
   override readonly name = 'OddBatch'
 }
 
-/** Throws OddBatch, and what Postgres says: a request that is there already among it. */
+/** Throws OddBatch, and any error of Postgres, such as a request that is there already. */
 export const writeBatch = async (
   sql: Transaction,
   build: Build,
