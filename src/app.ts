@@ -1,4 +1,5 @@
-// The application: mounts `http/*` on one set of dependencies. No I/O of its own; what `main.ts` serves and what tests call.
+// The application: mounts `http/*` on one set of dependencies. No I/O of its own; what `main.ts` serves and what tests
+// call.
 import { Elysia } from 'elysia'
 import { type AdminDeps, adminRoutes, adminTable } from './http/admin/runner.ts'
 import { notePeer } from './http/clients.ts'
@@ -32,7 +33,10 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
   }
 
 export interface App {
-  /** Answers any request. Never throws and never rejects. `peers`: who knows the other ends of connections; without it nobody has an address. */
+  /**
+   * Responds to any request. Never throws and never rejects. `peers`: maps requests to the other ends of their
+   * connections; without it no request has an address.
+   */
   readonly fetch: (request: Request, peers?: Peers) => Response | Promise<Response>
   /** What a server is given: `fetch`, and the hot routes, which it may answer without the runtime's `Request`. */
   readonly handlers: ServerHandlers
@@ -41,8 +45,8 @@ export interface App {
   /** Requests being answered. */
   inFlight(): number
   /**
-   * The process is about to stop: `/ready` is 503, what would change something is refused with 503 and `Retry-After`, what is read is answered still, and
-   * every answer ends its connection.
+   * The process is about to stop: `/ready` is 503, requests that would change something are refused with 503 and
+   * `Retry-After`, reads are still served, and every response ends its connection.
    */
   leave(): void
   /** Lets no more in, waits for those in flight, then ends and settles the rest. */
@@ -69,7 +73,8 @@ export const createApp = (deps: AppDeps): App => {
   const complete = whileThereIsRoom(chatHandler(chat, inference), gate)
   const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
   const hot = hotRoutes((request) => (isLeaving ? lastChat(request) : complete(request)))
-  // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has begun already.
+  // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has
+  // begun already.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {
       const thrown = isNotFound(error) ? unknown(request.method, pathOf(request)) : error

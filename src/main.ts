@@ -1,4 +1,5 @@
-// The composition root: settings -> port -> log and control state -> outcomes -> analytics -> app. Everything is started here and stopped in reverse.
+// The composition root: settings -> port -> log and control state -> outcomes -> analytics -> app. Everything is
+// started here and stopped in reverse.
 
 import manifest from '../package.json' with { type: 'json' }
 import { type AppDeps, createApp } from './app.ts'
@@ -42,7 +43,9 @@ export interface GatewayOptions {
   readonly config: Config
   readonly env: Environment
   readonly diagnostics: Diagnostics
-  /** The first process of a data folder: runs Postgres and the worker, seeds, writes snapshots, adopts abandoned spools. */
+  /**
+   * The first process of a data folder: runs Postgres and the worker, seeds, writes snapshots, adopts abandoned spools.
+   */
   readonly primary: boolean
   /** Something came to light after the start that should have stopped it. */
   readonly onRefused: (error: unknown) => void
@@ -53,7 +56,7 @@ export interface Gateway {
   readonly url: string
   /** What the seeder did, once it could; null for a sibling. */
   readonly seeded: Promise<SeedReport> | null
-  /** The name of a model that can be asked now, or null. */
+  /** The name of a model that can be called now, or null. */
   someModel(): string | null
   /** Lets no more in, waits for what is in flight, then ends everything in the reverse order. */
   stop(): Promise<void>
@@ -109,7 +112,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     // While the log is away nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)
     else seeded?.catch(onRefused)
-    started.push('door', () => app.leave()) // first: load balancers are told before anything ends
+    started.push('door', () => app.leave()) // first: load balancers get it before anything ends
     listener.serve(app)
     diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()

@@ -46,11 +46,11 @@ interface Arguments {
 interface Command {
   readonly usage: string
   readonly about: string
-  /** Flags that it knows; others are refused. */
+  /** The flags of the command; others are refused. */
   readonly flags: readonly string[]
   /** Flags with a value: `--name value` or `--name=value`. */
   readonly options?: readonly string[]
-  /** At most so many further words. */
+  /** At most so many further arguments. */
   readonly words: number
   run(args: Arguments): Promise<number>
 }
@@ -182,7 +182,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 type Opened = ReturnType<typeof openAll> & { macKey: Uint8Array }
 
-/** For commands that read the log beside the gateway, where there is one: settings, master key, log, and a signal that a stop aborts. */
+/**
+ * For commands that read the log beside the gateway, where there is one: settings, master key, log, and a signal that a
+ * stop aborts.
+ */
 const withLog = async (use: string, run: (opened: Opened) => Promise<number>): Promise<number> => {
   requireInstallation(loadSettings(process.env).config)
   return withNewLog(use, run)

@@ -1,4 +1,5 @@
-// `gateway export [--as-of <time|decision id>] [--output <file>]`: the configuration as a `bootstrap:` section. Reads the log alone, so it works with the gateway up or down.
+// `gateway export [--as-of <time|decision id>] [--output <file>]`: the configuration as a `bootstrap:` section. Reads
+// the log alone, so it works with the gateway up or down.
 import {
   chmodSync,
   chownSync,
@@ -47,7 +48,10 @@ interface Found {
   readonly atMs: number
 }
 
-/** The exit code. Throws ControlLogRefused for a log that is not to be read, ConfigError for a file that cannot be written. */
+/**
+ * The exit code. Throws ControlLogRefused for a log that must not be read, ConfigError for a file that cannot be
+ * written.
+ */
 export const exportCommand = async (command: ExportCommand): Promise<number> => {
   const { asOf, output, write, complain } = command
   const moment = asOf === null ? null : momentOf(asOf)
@@ -123,8 +127,8 @@ const readable = async <Answer>(read: () => Promise<Answer>): Promise<Answer> =>
 }
 
 /**
- * Into a file of its own, renamed over what is there: nobody finds half a file. A link stays one, and a file keeps its mode and owner. What is no file (a
- * device, a pipe) is written to.
+ * Into a file of its own, renamed over what is there: a reader never finds half a file. A link stays a link, and a file
+ * keeps its mode and owner. What is no regular file (a device, a pipe) is written to directly.
  */
 const writeWhole = (output: string, text: string): void => {
   const named = resolve(output)
@@ -157,7 +161,7 @@ const takeAfter = (beside: string, { uid, gid, mode }: Stats): void => {
   try {
     chownSync(beside, uid, gid)
   } catch (error) {
-    if (codeOf(error) !== 'EPERM') throw error // only root gives files away: it is then of whoever writes it
+    if (codeOf(error) !== 'EPERM') throw error // only root changes owners: the file then belongs to this account
   }
   chmodSync(beside, mode & 0o7777)
 }

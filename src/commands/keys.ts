@@ -1,4 +1,5 @@
-// `gateway keys`: which master key wraps how many keys, and its rotation. Works with the gateway up or down; may be killed at any point and run again.
+// `gateway keys`: which master key wraps how many keys, and its rotation. Works with the gateway up or down; may be
+// killed at any point and run again.
 import { mkdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { openKeysBeside } from '../composition/installation.ts'
@@ -26,7 +27,7 @@ export interface KeysCommand {
 /** What can be done with them. */
 export const KEYS_ACTIONS = ['status', 'rotate', 'retire'] as const
 
-/** Whoever writes keys between two looks is found by the next; more often than this nobody does. */
+/** Keys that are written between two rounds are found by the next round; more rounds than this are never needed. */
 const ROUNDS = 20
 
 /** The exit code: 0 when every key is wrapped by the current master key afterwards. */

@@ -1,4 +1,5 @@
-// `gateway log restore [--dry-run]`: appends what the control topic lost and this data folder still keeps. Works with the gateway up or down.
+// `gateway log restore [--dry-run]`: appends what the control topic lost and this data folder still keeps. Works with
+// the gateway up or down.
 import { resolve } from 'node:path'
 import { isKafka } from '../composition/settings.ts'
 import type { Config } from '../config/schema.ts'
@@ -14,7 +15,7 @@ export interface LogRestoreCommand {
   /** What the decisions of this installation are signed with. */
   readonly macKey: Uint8Array
   readonly log: EventLog
-  /** Say what would be appended, write nothing. */
+  /** Print what would be appended, write nothing. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
   readonly print: (line: string) => void
@@ -22,7 +23,10 @@ export interface LogRestoreCommand {
 }
 
 const DEADLINE_MS = 600_000
-/** A writer that had not noticed the loss may come between; its record does not count, but a tail may have to be looked at again. */
+/**
+ * A writer that has not noticed the loss may append in between; its record does not count, but the tail may have to be
+ * compared again.
+ */
 const TRIES = 3
 
 /** The exit code: 0 when the control topic holds all that this data folder keeps (or, of a dry run, would). */

@@ -1,7 +1,7 @@
 // `gateway metrics`: every metric of `/metrics`, as the Markdown table of docs/metrics.md.
 import { gatewayMetrics, type MetricsDeps } from '../http/metrics/metrics.ts'
 
-/** Nothing is asked for: the table says what there is, not how much. */
+/** No metric is read: the table lists names, not values. */
 const NOTHING = { build: { version: '', commit: null } } as unknown as MetricsDeps
 
 /** One row for each metric, in the order of their names. */

@@ -1,4 +1,5 @@
-// `gateway rebuild [read-model]`: makes tables anew from the log, beside those in use, and switches when they have caught up. The gateway may be up or down.
+// `gateway rebuild [read-model]`: makes tables anew from the log, beside those in use, and switches when they have
+// caught up. The gateway may be up or down.
 import { rebuild } from '../../projections/rebuild.ts'
 import { readModels } from '../../projections/worker.ts'
 import { openReadStore, requestDaysOf } from '../composition/read-store.ts'
@@ -20,7 +21,7 @@ export interface RebuildCommand {
   readonly complain: (line: string) => void
 }
 
-/** The exit code: 0 once every read model asked for has caught up and is in use. */
+/** The exit code: 0 once every requested read model has caught up and is in use. */
 export const rebuildCommand = async (command: RebuildCommand): Promise<number> => {
   const { config, macKey, log, diagnostics, args, signal, print, complain } = command
   const known = readModels(macKey, requestDaysOf(config))

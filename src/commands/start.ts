@@ -1,4 +1,4 @@
-// `gateway start`: one gateway process, its siblings on the same port, signals, and what the terminal says.
+// `gateway start`: one gateway process, its siblings on the same port, signals, and the output of the terminal.
 
 import { SaidByChild } from '../composition/analytics.ts'
 import type { Environment } from '../composition/settings.ts'
@@ -21,7 +21,10 @@ export interface StartCommand {
   readonly complain: (line: string) => void
 }
 
-/** A terminal sends SIGINT to the whole process group and npm sends it again: what comes so soon is the same wish. */
+/**
+ * A terminal sends SIGINT to the whole process group and npm sends it again: a second signal within this time counts as
+ * the same.
+ */
 const SAME_SIGNAL_MS = 500
 /** What the stop of a sibling may take beyond its drain. */
 const SIBLING_STOP_MS = 10_000
@@ -29,7 +32,7 @@ const ADMIN_VARIABLE = 'GATEWAY_BOOTSTRAP_ADMIN_KEY'
 const INFERENCE_VARIABLE = 'GATEWAY_BOOTSTRAP_INFERENCE_KEY'
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/** Serves until it is told to stop. Throws what stops a start. The exit code: 0 after a stop that was asked for. */
+/** Serves until a stop is requested. Throws what prevents a start. The exit code: 0 after a requested stop. */
 export const startCommand = async (command: StartCommand): Promise<number> => {
   const { loaded, env, diagnostics, sibling, complain } = command
   const { config } = loaded
@@ -39,7 +42,7 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   if (sibling) endWithParent(() => ended.resolve(0))
   let refused = false
   const onRefused = (error: unknown) => {
-    if (refused) return // the first reason says it; others follow from it
+    if (refused) return // the first reason is reported; others follow from it
     refused = true
     if (!(error instanceof SaidByChild)) complain(error instanceof Error ? error.message : String(error))
     ended.resolve(1)
@@ -48,7 +51,8 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   warnOfLimit(env, diagnostics)
   const siblings = sibling ? [] : startSiblings(config.server.processes - 1, command)
   if (gateway.seeded !== null) {
-    void gateway.seeded.then((report) => announce(gateway, report, command)).catch(() => undefined) // told by onRefused
+    // reported by onRefused
+    void gateway.seeded.then((report) => announce(gateway, report, command)).catch(() => undefined)
   }
   const code = await ended.promise
   diagnostics.debug('stopping', { code })
@@ -63,7 +67,7 @@ const startSiblings = (count: number, { loaded, env, diagnostics }: StartCommand
   return Array.from({ length: count }, () => superviseChild({ name: 'sibling', command, env, diagnostics, stopMs }))
 }
 
-/** The first signal asks for an orderly stop, a later one ends the process at once. Returns how to listen no more. */
+/** The first signal requests an orderly stop, a later one ends the process at once. Returns how to stop listening. */
 const onStopSignal = (stop: () => void): (() => void) => {
   let firstAt: number | null = null
   const onSignal = () => {
@@ -96,7 +100,7 @@ const announce = (gateway: Gateway, { minted, working }: SeedReport, { loaded, p
     for (const { name, plaintext } of minted) print(`  ${name.padEnd(width)}  ${plaintext}`)
     print('\nThese keys are shown this once; only their digests are kept.')
   }
-  // What a variable says may have been rotated away, or revoked.
+  // The key of a variable may have been rotated, or revoked.
   const scopesOf = (name: string) => working.find(({ variable }) => variable === name)?.scopes
   const mayAsk = scopesOf(INFERENCE_VARIABLE)?.some((scope) => scope === 'inference' || scope === '*') === true
   const key = keyOf(INFERENCE_KEY_NAME) ?? (mayAsk ? `$${INFERENCE_VARIABLE}` : undefined)

@@ -1,4 +1,5 @@
-// `gateway topics --docs`: writes the documents of the topics, `docs/topics.md` and `docs/asyncapi.json`, from the schemas and the recorded events.
+// `gateway topics --docs`: writes the documents of the topics, `docs/topics.md` and `docs/asyncapi.json`, from the
+// schemas and the recorded events.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf } from '../lib/process/error-code.ts'

@@ -1,4 +1,5 @@
-// `gateway topics [--init]`: makes and checks the topics on Kafka, starts the chain in an empty control topic, prints the ACLs that are needed.
+// `gateway topics [--init]`: makes and checks the topics on Kafka, starts the chain in an empty control topic, prints
+// the ACLs that are needed.
 
 import { macKeyBeside } from '../composition/installation.ts'
 import { openDiagnostics } from '../composition/settings.ts'

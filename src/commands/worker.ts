@@ -1,4 +1,5 @@
-// `gateway worker`: the projection worker as a process of its own. `gateway start` runs one as a child unless told not to.
+// `gateway worker`: the projection worker as a process of its own. `gateway start` runs one as a child unless the
+// settings turn it off.
 import { existsSync } from 'node:fs'
 import { runWorker, type WorkerOptions } from '../../projections/worker.ts'
 import { LOG_REFUSED_CODE } from '../composition/analytics.ts'
@@ -20,13 +21,16 @@ export interface WorkerCommand {
   readonly isChild: boolean
   /** Name of this process in reports. */
   readonly worker: string
-  /** Aborted by a signal to the process, or when the gateway that started it is gone. */
+  /** Aborted by a signal to the process, or when the gateway that started it has ended. */
   readonly signal: AbortSignal
   readonly complain: (line: string) => void
   readonly onStatus?: WorkerOptions['onStatus']
 }
 
-/** Runs until it is told to stop: exit code 0. 1 (a child: `LOG_REFUSED_CODE`), with one line, when the log is not the one that the read models were made from. */
+/**
+ * Runs until a stop is requested: exit code 0. 1 (a child: `LOG_REFUSED_CODE`), with one line, when the log is not the
+ * one that the read models were made from.
+ */
 export const workerCommand = async (command: WorkerCommand): Promise<number> => {
   const { config, macKey, log, diagnostics, worker, signal, isChild, complain, onStatus } = command
   const store = openReadStore(config, diagnostics)
@@ -52,7 +56,7 @@ export const workerCommand = async (command: WorkerCommand): Promise<number> => 
   }
 }
 
-/** Embedded, tells the spool what it may delete. On Kafka the sender does. */
+/** Embedded, reports to the spool what it may delete. On Kafka the sender does. */
 const trimmer =
   ({ log, data }: Config) =>
   (topic: string, partition: number, next: number): void => {

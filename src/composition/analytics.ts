@@ -1,4 +1,5 @@
-// Puts together what is derived: Postgres (the embedded one or a given one), the projection worker as a child, and what `/ready` says of them.
+// Puts together what is derived: Postgres (the embedded one or a given one), the projection worker as a child, and
+// their state for `/ready`.
 import { openDatabase, ping, type Sql } from '../../projections/database.ts'
 import { READ_WITHIN_MS } from '../../projections/reader.ts'
 import { readStatus } from '../../projections/status.ts'
@@ -14,7 +15,7 @@ import type { Environment } from './settings.ts'
 export const LOG_REFUSED_CODE = 3
 
 export interface Analytics {
-  /** Queries of the admin API. Opened by use; each query says what is wrong. */
+  /** Queries of the admin API. Opened by use; each query reports what is wrong. */
   readonly sql: Sql
   readonly readiness: readonly ReadinessCheck[]
   /** Children that run now. */
@@ -30,7 +31,10 @@ export interface AnalyticsDeps {
   readonly diagnostics: Diagnostics
   /** The first process of a data folder runs the worker; its siblings do not. */
   readonly primary: boolean
-  /** The worker found soon after the start that the log is not the one that the read models were made from, and has said so. */
+  /**
+   * The worker found soon after the start that the log is not the one that the read models were made from, and has
+   * reported it.
+   */
   readonly onRefused: (error: unknown) => void
 }
 
@@ -39,7 +43,10 @@ const CONNECTIONS = 4
 /** A report of the worker that is older than this means that none runs. */
 const REPORT_MS = 15_000
 const LAG_MS = 60_000
-/** Inference goes first, and what the worker has not read yet waits in the log; but it must keep up: a third of a core that both want. */
+/**
+ * Inference goes first, and what the worker has not read yet waits in the log; but it must keep up: a third of a core
+ * that both want.
+ */
 const WORKER_NICENESS = 5
 /** What the worker refuses within this time refuses the start; Postgres may need most of it. */
 const START_MS = 60_000
@@ -59,7 +66,7 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
     url: store.url,
     name: 'gatelog-admin',
     maxConnections: CONNECTIONS,
-    // Whoever asked has been told by then: a query that goes on holds up the others.
+    // The caller has its error by then: a query that goes on holds up the others.
     statementTimeoutMs: READ_WITHIN_MS,
   })
   let worker: ChildProcess | null = null
@@ -79,7 +86,8 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
     startWorker() {
       if (!primary || !config.worker.enabled) return
       const command = [process.execPath, ownModule('src/commands/cli'), 'worker', '--child']
-      // Told where Postgres is: a worker that comes up while its gateway dies must not start the embedded one itself.
+      // It gets the URL of Postgres: a worker that comes up while its gateway dies must not start the embedded one
+      // itself.
       const childEnv = { ...env, GATEWAY_DATABASE_URL: store.url }
       const startedAt = performance.now()
       worker = superviseChild({
@@ -89,7 +97,7 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
         diagnostics,
         niceness: WORKER_NICENESS,
         refusedCode: LOG_REFUSED_CODE,
-        // Later it is a degradation: who is served already goes on being served.
+        // Later it is a degradation: running requests go on being served.
         onRefused: () =>
           performance.now() - startedAt < START_MS && onRefused(new SaidByChild('the worker refused the log')),
       })

@@ -1,4 +1,5 @@
-// Puts together what instances tell each other, once the control state can be told from that of others, and what stands on it.
+// Puts together the announcements of instances, once the control state can be compared with that of others, and what
+// depends on them.
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { HealthBook } from '../state/health/book.ts'
 import type { FailedLogins } from '../state/indexes/failed-logins.ts'
@@ -8,11 +9,14 @@ import { type AppliedBy, type Instances, openInstances } from '../upkeep/instanc
 import type { ControlPlane } from './control-plane.ts'
 
 export interface Announcements {
-  /** Null until the control state can be told from that of others. */
+  /** Null until the control state can be compared with that of others. */
   instances(): Instances | null
   /** How many have folded a decision; of one that takes something away once all have, or after a moment. */
   appliedBy(revision: string): Promise<AppliedBy>
-  /** Closes every breaker, here and wherever it is heard of. How many have closed theirs: once all have, or after a moment. */
+  /**
+   * Closes every breaker, here and at every instance that reads the announcement. How many have closed theirs: once all
+   * have, or after a moment.
+   */
   clearBreakers(): Promise<AppliedBy>
   close(): Promise<void>
 }
@@ -50,7 +54,7 @@ export const openAnnouncements = (deps: AnnouncementsDeps): Announcements => {
     })
     activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
   }
-  void announce().catch(() => undefined) // refused or closed: whoever opened the control state is told
+  void announce().catch(() => undefined) // refused or closed: the caller that opened the control state gets it
   return {
     instances: () => instances,
     async appliedBy(revision) {

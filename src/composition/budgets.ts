@@ -1,4 +1,5 @@
-// Puts together what budgets need: a client of the log of its own, the leases, and the return of what dead processes held.
+// Puts together what budgets need: a client of the log of its own, the leases, and the release of what dead processes
+// held.
 
 import { randomBytes } from 'node:crypto'
 import type { Config } from '../config/schema.ts'
@@ -22,14 +23,17 @@ import { isKafka, logSettings } from './settings.ts'
 export interface BudgetParts {
   readonly budgets: OpenBudgets
   readonly verify: VerifyBudget
-  /** Gives back what the dead processes of a spool held, once the control state is that of the log. `isSettled`: what they left open is. */
+  /**
+   * Releases what the dead processes of a spool held, once the control state is that of the log. `isSettled`: what they
+   * left open is.
+   */
   recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<Recovery>
   close(): Promise<void>
 }
 
-/** What is left to say when the process stops may take so long. */
+/** How long the last reports may take when the process stops. */
 const LAST_WORDS_MS = 2_000
-/** Whether the log is read is told, and looked at so often besides. */
+/** The state of the log is published by events, and checked so often besides. */
 const LOOK_MS = 60_000
 
 /** What takes the place of the log's client and of chance; left out: the real ones. */
@@ -98,7 +102,10 @@ export const openBudgetParts = (
   }
 }
 
-/** A snapshot that is served from while the log is away is older than what the dead process knew. False: stopped before. */
+/**
+ * A snapshot that is served from while the log is not reachable is older than what the dead process had. False: stopped
+ * before.
+ */
 const untilLive = async (live: Pick<LiveChain, 'ready' | 'status' | 'changed'>, signal: AbortSignal) => {
   const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   await Promise.race([live.ready(), ended])

@@ -26,7 +26,7 @@ export interface ConsolePartsDeps {
   readonly control: Pick<ControlPlane, 'live' | 'commits' | 'dataKeys' | 'installation'>
   readonly outcomes: Pick<Outcomes, 'spool'>
   readonly diagnostics: Diagnostics
-  /** Something is to be told to the other instances. */
+  /** Announces something to the other instances. */
   announce(): void
 }
 
@@ -55,7 +55,7 @@ export const openConsole = ({ config, control, outcomes, diagnostics, announce }
   }
 }
 
-/** Whoever reaches the port first would be the first operator. */
+/** The first client that reaches the port would become the first operator. */
 const warnOfOpenSetup = async (
   { admin, server }: Config,
   live: ControlPlane['live'],
@@ -65,7 +65,7 @@ const warnOfOpenSetup = async (
   try {
     await live.ready()
   } catch {
-    return // whoever opened the control state is told
+    return // the caller that opened the control state gets the error
   }
   if (setupIsOpen(live.control))
     diagnostics.warn('setup_open', {
@@ -73,7 +73,10 @@ const warnOfOpenSetup = async (
     })
 }
 
-/** Writes to the operations topic, without the ballast: that is for requests in flight. What cannot be written is told once a minute. */
+/**
+ * Writes to the operations topic, without the ballast: that is for requests in flight. What cannot be written is
+ * reported once a minute.
+ */
 const emitter = (spool: Pick<Spool, 'append'>, diagnostics: Diagnostics) => {
   let complainedMs = Number.NEGATIVE_INFINITY
   return ({ type, data }: LoginEvent): void => {

@@ -1,4 +1,5 @@
-// Puts together what decides and what is decided: the live fold, the commit queue, data keys, and the indexes that follow.
+// Puts together what decides and what is decided: the live fold, the commit queue, data keys, and the indexes that
+// follow.
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -46,7 +47,7 @@ export interface ControlPlane {
   readonly keys: KeyIndex
   readonly catalogue: OpenCatalogue
   readonly steering: Steering
-  /** Answers for the past, in a thread of its own. */
+  /** States of the past, read in a thread of its own. */
   readonly history: History
   /** Ends what was started, the last first. */
   close(): Promise<void>
@@ -61,7 +62,7 @@ export interface ControlPlaneDeps {
   readonly diagnostics: Diagnostics
   /** One thread for each data folder writes snapshots. */
   readonly snapshots: boolean
-  /** What stops a start comes late when the log could not be asked in time: then here. */
+  /** A reason that stops a start arrives late when the log was not reachable in time: then it comes here. */
   readonly onRefused: (error: unknown) => void
 }
 
@@ -71,7 +72,10 @@ const GRACE_MS = 1_000
 /** More than `segment.ms` of the compacted topic. */
 const SEGMENT_CLOSES_MS = 3_900_000
 
-/** Opens it on what the log holds. Throws ControlLogRefused, TopicMisconfigured or MasterKeyMissing when that is not to be served from. */
+/**
+ * Opens it on what the log holds. Throws ControlLogRefused, TopicMisconfigured or MasterKeyMissing when that must not
+ * be served from.
+ */
 export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlPlane> => {
   const { config, diagnostics, masterKeys, instance, env } = deps
   const dataDir = config.data.dir
@@ -97,7 +101,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
 
   void live.ready().then(
     () => keepInstallationKeys(dataKeys, installation, diagnostics),
-    () => {}, // refused: told above
+    () => {}, // refused: reported above
   )
   const catalogue = openCatalogue({ live, dataKeys, env, kinds: KINDS, diagnostics })
   const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
@@ -141,7 +145,10 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   }
 }
 
-/** The first start of a data folder makes its chain. Where a snapshot or a witness is, there was one: the live fold says what became of it. */
+/**
+ * The first start of a data folder makes its chain. Where a snapshot or a witness is, there was one: the live fold
+ * reports what became of it.
+ */
 const startEmbeddedChain = async (log: EventLog, macKey: Uint8Array, dataDir: string): Promise<void> => {
   if (existsSync(join(dataDir, 'control.snapshot')) || readChainWitness(dataDir) !== null) return
   const many = Object.values(TOPICS).filter(({ partitions }) => partitions === 'many')
@@ -149,7 +156,10 @@ const startEmbeddedChain = async (log: EventLog, macKey: Uint8Array, dataDir: st
   await startChain({ log, macKey, chainId: newId('chain'), nowMs: Date.now, partitions })
 }
 
-/** Asks until the brokers answer: wrong settings are thrown, brokers that are away are waited for. Answers what is less safe than it should be. */
+/**
+ * Retries until the brokers respond: wrong settings are thrown, unreachable brokers are waited for. Returns what is
+ * less safe than it should be.
+ */
 const untilTopicsAreRight = async (
   { config, diagnostics }: ControlPlaneDeps,
   recorded: Readonly<Record<string, number>>,
@@ -171,7 +181,10 @@ const untilTopicsAreRight = async (
   return []
 }
 
-/** Once more with the counts that the chain records: a topic that has fewer partitions would lose what is keyed to the others. */
+/**
+ * Once more with the counts that the chain records: a topic that has fewer partitions would lose what is keyed to the
+ * others.
+ */
 const checkAgainstChain = async (deps: ControlPlaneDeps, live: LiveChain, signal: AbortSignal): Promise<void> => {
   try {
     await live.ready()

@@ -1,13 +1,18 @@
-// Whether this process may use a data folder: the usual wrong volume of a container is there, and somebody else's.
+// Whether this process may use a data folder: a usual mistake with containers is a volume that exists and belongs to
+// another account.
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { codeOf } from '../lib/process/error-code.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
 import { type HeldLock, tryLock } from '../log/lock.ts'
 
-// One gateway for each data folder: two would run two Postgres servers and two workers in it, and write over each other's snapshots.
+// One gateway for each data folder: two would run two Postgres servers and two workers in it, and overwrite each
+// other's snapshots.
 
-/** Held for the life of the process; the kernel frees it when the process dies, however that happens. Throws ConfigError when another one holds it, or its file cannot be opened. */
+/**
+ * Held for the life of the process; the kernel frees it when the process dies, however that happens. Throws ConfigError
+ * when another one holds it, or its file cannot be opened.
+ */
 export const lockDataDir = (dataDir: string): HeldLock => {
   const lock = lockOf(dataDir)
   if (lock !== null) return lock
@@ -27,10 +32,10 @@ const lockOf = (dataDir: string): HeldLock | null => {
   }
 }
 
-/** What a process wants of the folder: to keep things in it, or only to look. */
+/** What a process needs of the folder: to keep things in it, or only to read. */
 export type Wanted = 'write' | 'read'
 
-/** What the operating system is asked; in tests somebody who is refused. */
+/** The calls to the operating system; tests pass a system that refuses. */
 export interface AccessPorts {
   /** Throws a system error when this process lacks the access (`R_OK`, `W_OK`, `X_OK`). */
   access(path: string, mode: number): void
@@ -45,9 +50,15 @@ const SYSTEM: AccessPorts = {
   uid: process.getuid?.(),
 }
 
-/** What every installation has and writes into: made by whoever started it first, under another account perhaps. Not `postgres`, whose files are another account's by design. */
+/**
+ * The entries that every installation has and writes into: made by the first account that started it, which may be
+ * another. Not `postgres`, whose files are another account's by design.
+ */
 const OWN_ENTRIES = ['lock.db', 'log', 'spool']
-/** Only read, and replaced as a whole by another file of that name: many keep their key in a file that nobody can write, or mount it so. */
+/**
+ * Only read, and replaced as a whole by another file of that name: many operators keep their key in a read-only file,
+ * or mount it so.
+ */
 const READ_ENTRIES = ['chain', 'master.key']
 
 const NAME_ANOTHER = 'name another folder (GATEWAY_DATA_DIR)'
@@ -90,7 +101,9 @@ const refused = (path: string, wanted: Wanted, { stat, uid }: AccessPorts): stri
   return `${what}: ${at} belongs to uid ${owner}, mode ${mode}; ${mend}, or ${NAME_ANOTHER}`
 }
 
-/** What is refused itself, else the folder above it that may be looked at: the one that lets nobody pass. */
+/**
+ * The path that is refused itself, else the nearest folder above it that can be read: the one that cannot be crossed.
+ */
 const nearest = (path: string, stat: AccessPorts['stat']) => {
   for (let at = path; ; at = dirname(at)) {
     try {

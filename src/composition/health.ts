@@ -1,4 +1,4 @@
-// Puts together what knows how well providers do: the book of health, its probes, and feedback.
+// Puts together what measures how well providers do: the book of health, its probes, and feedback.
 import { feedbackQueries } from '../../projections/feedback/query.ts'
 import { probeQueries } from '../../projections/probes/query.ts'
 import { type Config, settingMs } from '../config/schema.ts'
@@ -52,7 +52,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const nowMs = Date.now
   const watch = watchHealth({
     ...{ catalogue, spool: outcomes.spool, diagnostics, nowMs },
-    // It says how long providers took.
+    // It measures how long providers took.
     monotonicMs: () => performance.now(),
   })
   const { book } = watch

@@ -20,7 +20,10 @@ interface StoredDeps {
   readonly signal: AbortSignal
 }
 
-/** Those that are stored, else those that the chain began with. Throws MasterKeyMissing, or LogUnavailable when it cannot be told now. */
+/**
+ * Those that are stored, else those that the chain began with. Throws MasterKeyMissing, or LogUnavailable when the log
+ * cannot be read now.
+ */
 const installationKeys = async ({ log, dataKeys, masterKeys, signal }: StoredDeps): Promise<InstallationKeys> => {
   const cached = dataKeys.installation()
   if (cached !== null) return cached
@@ -34,13 +37,14 @@ interface StartDeps extends StoredDeps {
 }
 
 /**
- * For a start, which does not wait for brokers that are away: with a single master key it goes on with what derives from that one, and is refused later
- * if the log then shows others (a rotated installation, started without its data folder).
+ * For a start, which does not wait for unreachable brokers: with a single master key it goes on with what derives from
+ * that one, and is refused later if the log then shows others (a rotated installation, started without its data
+ * folder).
  */
 export const installationKeysAtStart = async (deps: StartDeps): Promise<InstallationKeys> => {
   const { masterKeys, signal, onRefused } = deps
   const asked = patiently(deps, signal)
-  asked.catch(() => {}) // told below, or of no interest once the start was given up
+  asked.catch(() => {}) // reported below, or of no interest once the start was given up
   let keys: InstallationKeys | null = null
   const work = asked.then((found) => {
     if (keys !== null && !sameKeys(keys, found))
@@ -57,7 +61,7 @@ export const installationKeysAtStart = async (deps: StartDeps): Promise<Installa
 const sameKeys = (left: InstallationKeys, right: InstallationKeys): boolean =>
   Buffer.from(left.decisionMac).equals(right.decisionMac)
 
-/** Asks again while the log is away. */
+/** Retries while the log is not reachable. */
 const patiently = async (deps: StoredDeps, signal: AbortSignal): Promise<InstallationKeys> => {
   for (;;) {
     try {
@@ -92,7 +96,10 @@ interface CommandDeps {
   readonly waits: boolean
 }
 
-/** Data keys for a command beside the gateway: read from the topic, nothing is kept. Throws LogUnavailable and MasterKeyMissing. */
+/**
+ * Data keys for a command beside the gateway: read from the topic, nothing is kept. Throws LogUnavailable and
+ * MasterKeyMissing.
+ */
 export const openKeysBeside = async ({
   config,
   log,

@@ -1,4 +1,4 @@
-// Where rate limits are counted, as the settings say.
+// Where rate limits are counted, by the settings.
 import { type Config, settingMs } from '../config/schema.ts'
 import { processLimits } from '../inference/limits/local.ts'
 import type { Limits } from '../inference/limits/port.ts'

@@ -1,4 +1,5 @@
-// The port: taken first, so that a busy one stops the start before anything else is touched. Requests that come early wait for the app.
+// The port: taken first, so that a busy one stops the start before anything else is touched. Requests that come early
+// wait for the app.
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { noRequest } from '../http/no-request.ts'
@@ -34,7 +35,7 @@ export const listen = (
   diagnostics: Pick<Diagnostics, 'error'>,
 ): Listener => {
   const app = Promise.withResolvers<App>()
-  // A port that may be shared is given to strangers too: only a bind that shares nothing tells that it is free.
+  // A port that may be shared is also given to other programs: only a bind that shares nothing proves that it is free.
   const options = { hostname: host, port, handlers: early(app.promise, diagnostics) }
   if (processes > 1 && !shared) bind(listener, { ...options, reusePort: false }).stop()
   const server = bind(listener, { ...options, reusePort: processes > 1 })
@@ -79,7 +80,7 @@ const bind = (
     return LISTENERS[listener]({ ...options, idleMs: EARLY_IDLE_MS, headMs: HEAD_MS })
   } catch (error) {
     const code = codeOf(error) ?? ''
-    // A name that nobody knows has this code or none.
+    // A name that does not resolve has this code or none.
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === '')
       throw new ConfigError(`${hostname} is not an address of this machine: correct server.host (GATEWAY_SERVER_HOST)`)
     throw new ConfigError(`port ${port} on ${hostname} ${MENDS[code] ?? `cannot be opened (${code})`}`)

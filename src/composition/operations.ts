@@ -1,4 +1,4 @@
-// What this process tells of itself: its build, what it is put together from, and whether that is there.
+// What this process reports of itself: its build, the parts it is made of, and whether they are there.
 
 import { within } from '../../projections/database.ts'
 import { type Config, redacted, settingMs } from '../config/schema.ts'
@@ -51,7 +51,10 @@ export const operationsOf = (parts: OperationsParts): Operations => {
   }
 }
 
-/** What being away is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the instances. */
+/**
+ * Parts whose loss is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the
+ * instances.
+ */
 const readinessOf = ({ config, control, outcomes, instances, limits }: OperationsParts): ReadinessCheck[] => {
   const degradedBy = (name: string, problem: () => string | null | Promise<string | null>): ReadinessCheck => ({
     name,

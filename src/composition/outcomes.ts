@@ -1,4 +1,5 @@
-// Puts together where outcomes go: this process's spool, on Kafka the sender that ships it, and what dead processes left open.
+// Puts together where outcomes go: this process's spool, on Kafka the sender that ships it, and what dead processes
+// left open.
 import type { Config } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
@@ -12,7 +13,10 @@ import { settleOrphans } from '../upkeep/budgets/orphans.ts'
 import { SpoolNeeds } from '../upkeep/budgets/spool-needs.ts'
 import { isKafka, logSettings } from './settings.ts'
 
-/** Who must have read a segment of the embedded log before it may go: the projection worker, under this name. */
+/**
+ * The consumer that must have read a segment of the embedded log before it may be deleted: the projection worker, under
+ * this name.
+ */
 export const PROJECTION_CONSUMER = 'projection'
 
 const HOUR_MS = 3_600_000
@@ -21,18 +25,25 @@ const MIB = 1_048_576
 export interface Outcomes {
   readonly spool: LocalSpool
   sender(): SenderStatus | null
-  /** Starts shipping, settles what crashes left open, adopts abandoned spools when asked to. Call it once the control state is opened. */
+  /**
+   * Starts shipping, settles what crashes left open, adopts abandoned spools when the options include that. Call it
+   * once the control state is opened.
+   */
   start(live: LiveChain, options: StartOptions): void
   /** The first record of the own spool that is needed to know what was spent of budgets. */
   needFrom(record: number): void
-  /** Call it once budgets are closed. Lets the sender finish for a moment, then ends it; what it has not shipped stays in the spool. The spool itself is closed by who opened it. */
+  /**
+   * Call it once budgets are closed. Lets the sender finish for a moment, then ends it; what it has not shipped stays
+   * in the spool. The caller that opened the spool closes it.
+   */
   stop(): Promise<void>
 }
 
 export interface StartOptions {
   readonly adopt: boolean
   /**
-   * Gives back what dead processes held of budgets, once what they left open in a spool is settled. `isSettled` false: some of that could not be read.
+   * Releases what dead processes held of budgets, once what they left open in a spool is settled. `isSettled` false:
+   * some of that could not be read.
    */
   recover(spool: LocalSpool, signal: AbortSignal, isSettled: boolean): Promise<Recovery>
 }
@@ -40,12 +51,18 @@ export interface StartOptions {
 export interface Recovery {
   /** False: it was stopped before it could. */
   readonly isDone: boolean
-  /** Resolves when also what came to the log late is given back, which nobody does once the spool is gone; to false when it was stopped before, or when something that is left open cannot be read. */
+  /**
+   * Resolves when also what came to the log late is released, which no process does once the spool is deleted; to false
+   * when it was stopped before, or when something that is left open cannot be read.
+   */
   readonly late: Promise<boolean>
 }
 
 const LAST_SHIPMENT_MS = 2_000
-/** A batch every so often is as good as one every 2 ms to whoever reads the topics, and costs some 0.5 ms whatever is in it: the append, what the broker says, cold code. */
+/**
+ * Readers of the topics do not need batches more often, and each batch has a fixed cost, whatever is in it: the append,
+ * the broker's response, cold code.
+ */
 const GATHER_MS = 100
 const ADOPT_AGAIN_MS = 1_000
 const ADOPT_AT_LEAST_EVERY_MS = 30_000
@@ -90,7 +107,7 @@ export const openOutcomes = async (
     const own = recover(spool, closing.signal, await settle(spool, diagnostics, closing.signal)).then(({ isDone }) =>
       needs.recovered(isDone),
     )
-    own.catch(() => undefined) // told below
+    own.catch(() => undefined) // reported below
     for (const adopted of adopt ? await adoptedSpools(options, diagnostics, closing.signal) : []) {
       tellFound(adopted, diagnostics)
       const isSettled = await settle(adopted, diagnostics, closing.signal)
@@ -118,7 +135,7 @@ export const openOutcomes = async (
     async stop() {
       closing.abort()
       await work
-      needs.note() // budgets have said their last words
+      needs.note() // budgets have written their last reports
       const deadline = performance.now() + LAST_SHIPMENT_MS
       while (sender !== null && spool.backlog().records > 0 && performance.now() < deadline) await Bun.sleep(20)
       await sender?.stop()
@@ -134,7 +151,10 @@ const settle = async (spool: LocalSpool, diagnostics: Diagnostics, signal: Abort
   return unreadable === 0
 }
 
-/** The spools of dead processes. A disk that is full or fails is waited for: nobody else ships what they left, or gives it back. */
+/**
+ * The spools of dead processes. A disk that is full or fails is waited for: no other process ships what they left, or
+ * releases it.
+ */
 const adoptedSpools = async (
   options: SpoolOptions,
   diagnostics: Diagnostics,
@@ -151,7 +171,10 @@ const adoptedSpools = async (
   }
 }
 
-/** What an operator should know of the spool that a start found: a record that was cut short, bytes that cannot be read, a disk that fails. */
+/**
+ * What an operator should know of the spool that a start found: a record that was cut short, bytes that cannot be read,
+ * a disk that fails.
+ */
 const tellFound = (spool: LocalSpool, diagnostics: Diagnostics): void => {
   const { number, damaged, tornBytes, syncFailures } = spool.status()
   if (damaged + tornBytes + syncFailures > 0) {
@@ -173,7 +196,9 @@ const spoolOptions = (config: Pick<Config, 'data' | 'log'>): SpoolOptions => ({
   backlogBytes: config.log.max_backlog_mb * MIB,
 })
 
-/** Where each kind of record goes; the counts are those of the chain, so that every instance chooses the same partition. */
+/**
+ * Where each kind of record goes; the counts are those of the chain, so that every instance chooses the same partition.
+ */
 const targetsOf = (live: LiveChain) => {
   const recorded = live.control.table('chain').get(CHAIN_ROW)?.partitions ?? {}
   const target = ({ name }: { name: string }) => ({ topic: name, partitions: recorded[name] ?? 1 })

@@ -1,4 +1,5 @@
-// Puts together what calls providers for operators: the checks of a test, listings, detection, over the same spool, dialer and kinds as requests.
+// Puts together what calls providers for operators: the checks of a test, listings, detection, over the same spool,
+// dialer and kinds as requests.
 import { newIdentity } from '../http/request-context.ts'
 import { directCalls } from '../inference/gateway-calls.ts'
 import type { Dial } from '../lib/http-client/http-client.ts'

@@ -1,4 +1,5 @@
-// Which Postgres a process uses: `database.url`, else the embedded one of the data folder, which one process runs and the others share.
+// Which Postgres a process uses: `database.url`, else the embedded one of the data folder, which one process runs and
+// the others share.
 import type { Config } from '../config/schema.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import {
@@ -10,12 +11,15 @@ import {
 
 export interface ReadStore {
   readonly url: string
-  /** The server that this process runs; null when it is somebody else's. */
+  /** The server that this process runs; null when another process or the operator runs it. */
   readonly embedded: EmbeddedPostgres | null
   close(): Promise<void>
 }
 
-/** Returns at once; whoever connects waits. Throws one clear line when there is neither a setting nor an embedded Postgres for this platform. */
+/**
+ * Returns at once; connections wait until it is ready. Throws one clear line when there is neither a setting nor an
+ * embedded Postgres for this platform.
+ */
 export const openReadStore = ({ database, data }: Config, diagnostics: Diagnostics): ReadStore => {
   const shared = (url: string): ReadStore => ({ url, embedded: null, async close() {} })
   if (database.url !== null) return shared(database.url)

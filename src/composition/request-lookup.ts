@@ -1,4 +1,4 @@
-// What is asked of the request log to find one request.
+// The queries of the request log that find one request.
 import { type Sql, within } from '../../projections/database.ts'
 import { type RequestQueries, requestQueries } from '../../projections/requests/query.ts'
 import { readStatus } from '../../projections/status.ts'

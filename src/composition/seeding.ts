@@ -41,7 +41,10 @@ export const checkKeys = (config: Config, env: Environment): void => {
   wantedKeys(inputOf(config, env), { env: (name) => env[name], minKeyLength: config.auth.min_key_length })
 }
 
-/** Resolves with what was seeded. Rejects with BootstrapRefused for what the settings name and nothing makes, ControlLogRefused for a log that is not to be served from. */
+/**
+ * Resolves with what was seeded. Rejects with BootstrapRefused for what the settings name and nothing makes,
+ * ControlLogRefused for a log that must not be served from.
+ */
 export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
   const { config, env, control, kindTable, modelCatalogue, diagnostics } = deps
   const { live, commits } = control

@@ -23,7 +23,10 @@ const HOUR_MS = 3_600_000
 /** The kinds of this build. */
 export const KIND_TABLE: KindTable = { resolve: kindOf, names: [...KINDS.keys()] }
 
-/** `gateway.yaml` of the working directory, or the file that `GATEWAY_CONFIG` names, and the environment. Throws ConfigError. */
+/**
+ * `gateway.yaml` of the working directory, or the file that `GATEWAY_CONFIG` names, and the environment. Throws
+ * ConfigError.
+ */
 export const loadSettings = (env: Environment): LoadedConfig => {
   const { placeOf, ...loaded } = readSettings(env)
   const bootstrap = checkBootstrap(loaded.config.bootstrap)
@@ -72,7 +75,7 @@ const DATA_DIR_MENDS: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full, make room or name another (GATEWAY_DATA_DIR)',
 }
 
-/** Makes `data.dir`, readable by its owner alone. Throws ConfigError when it cannot be used as is wanted. */
+/** Makes `data.dir`, readable by its owner alone. Throws ConfigError when it cannot be used as needed. */
 export const prepareDataDir = ({ data }: Config, wanted: Wanted = 'write'): void => {
   try {
     mkdirSync(data.dir, { recursive: true, mode: 0o700 })
@@ -93,8 +96,8 @@ const requireAccess = (dir: string, wanted: Wanted): void => {
 export const masterKeyFile = ({ data }: Pick<Config, 'data'>): string => join(data.dir, 'master.key')
 
 /**
- * `security.master_key`, else the key file of the data folder: the current key first. The file is made with the first start only: where there is a log
- * already, another key would read every record in it as forged.
+ * `security.master_key`, else the key file of the data folder: the current key first. The file is made with the first
+ * start only: where there is a log already, another key would read every record in it as forged.
  */
 export const masterKeysFor = (config: Config): readonly [Uint8Array, ...Uint8Array[]] => {
   const setting = masterKeysOf(config)
@@ -112,8 +115,8 @@ const keyIsMissing = (path: string): ConfigError =>
   )
 
 /**
- * For a command that works on what a gateway has made: where nothing is yet it has nothing to do, and makes nothing that a later start would take for an
- * installation, a master key least of all. Throws ConfigError.
+ * For a command that works on what a gateway has made: without an installation it has nothing to do, and makes nothing
+ * that a later start would take for one, a master key least of all. Throws ConfigError.
  */
 export const requireInstallation = (config: Config): void => {
   if (isKafka(config)) return // with a master key of the settings, and nothing in data.dir that could be missed
@@ -128,7 +131,7 @@ export const requireInstallation = (config: Config): void => {
   if (masterKeysOf(config) === null && readMasterKeys(path) === null) throw keyIsMissing(path)
 }
 
-/** The log that the settings ask for, as plain data. `use` tells the clients of one process apart on the brokers. */
+/** The log of the settings, as plain data. `use` distinguishes the clients of one process on the brokers. */
 export const logSettings = ({ log, data }: Pick<Config, 'log' | 'data'>, use: string): LogSettings =>
   isKafka({ log })
     ? { adapter: 'kafka', kafka: log.kafka, use }

@@ -1,7 +1,7 @@
 // What was started, to be ended in the reverse order.
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 
-/** How long a step may take that says nothing of it. */
+/** How long a step without a time of its own may take. */
 const STEP_MS = 15_000
 
 export class Stack {

@@ -1,4 +1,4 @@
-// Telemetry put together: what `/metrics` is told of the parts that `http/` does not see, and traces.
+// Telemetry put together: what `/metrics` reads of the parts that `http/` does not see, and traces.
 import type { Sql } from '../../projections/database.ts'
 import { readStatus } from '../../projections/status.ts'
 import { isCollectorUrl } from '../config/addresses.ts'
@@ -56,13 +56,13 @@ export const openTracing = (deps: {
   const url = tracesUrl(config, env)
   if (url === null) return null
   if (!isCollectorUrl(url)) {
-    // The setting was checked: it is a variable that everybody reads, and stops no start.
+    // Only a warning: many programs read this variable, so a wrong value must not stop a start.
     diagnostics.warn('traces_off', {
       why: 'OTEL_EXPORTER_OTLP_(TRACES_)ENDPOINT is no URL such as http://collector:4318',
     })
     return null
   }
-  // Where it is, the settings say, as they do of Postgres and Redis: it usually stands on a private address.
+  // Its address comes from the settings, as those of Postgres and Redis: it usually stands on a private address.
   const dialer = createDialer({ allowPrivate: true })
   const resource = {
     'service.name': env.OTEL_SERVICE_NAME ?? 'gatelog',

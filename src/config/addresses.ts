@@ -1,9 +1,12 @@
-// What the settings say of addresses, checked before anybody connects: a slip stops the start with its key, and not later in a client's own words.
+// Checks of addresses in the settings, before any connection: a slip stops the start with its key, and not later with a
+// client's own message.
 import { headerPairs } from '../lib/http/header-pairs.ts'
 import { hostPort } from '../lib/http/host-port.ts'
 import { FormatRegistry } from '../lib/schema/schema.ts'
 
-/** The URL when its scheme is one of these, its port from 1 to 65535, and name and password can be decoded; else null. */
+/**
+ * The URL when its scheme is one of these, its port from 1 to 65535, and name and password can be decoded; else null.
+ */
 const urlOf = (text: string, schemes: readonly string[]): URL | null => {
   if (!URL.canParse(text)) return null
   const url = new URL(text)

@@ -1,5 +1,6 @@
-// Which header may carry the key: one that nothing else uses. What HTTP and proxies use never comes through, or ends the request; what the gateway reads
-// for itself it echoes, records and quotes, and a key must stand in none of these places.
+// Which header may carry the key: one that nothing else uses. Headers of HTTP and of proxies never come through, or end
+// the request; headers that the gateway reads for itself are echoed, recorded and quoted, and a key must stand in none
+// of these places.
 
 /** Of the message itself, its connection and its way here. */
 const OF_HTTP = [
@@ -25,7 +26,7 @@ const NAMES = new Set([...OF_HTTP, ...OF_BROWSERS, ...OF_PROXIES, ...OF_THE_GATE
 const BEGINNINGS = [
   ...['content-', 'accept-', 'if-', 'sec-', 'access-control-'],
   ...['x-forwarded-', 'x-original-', 'x-envoy-', 'x-accel-', 'x-b3-', 'x-datadog-', 'cf-'],
-  // SDKs say in these what they are.
+  // SDKs identify themselves by these.
   ...['x-gateway-', 'x-stainless-'],
 ]
 

@@ -1,4 +1,5 @@
-// The settings: one schema with a default and a description for each key. File and environment -> Config, or one line that says what to mend.
+// The settings: one schema with a default and a description for each key. File and environment -> Config, or one line
+// with the mend.
 import './addresses.ts'
 import { FormatRegistry, type Static, t } from '../lib/schema/schema.ts'
 import {
@@ -195,19 +196,24 @@ export interface LoadedConfig {
   readonly warnings: readonly string[]
 }
 
-/** Variables that are no settings: where the file is, the commit of an image, the texts of first keys and of those that the file names. */
+/**
+ * Variables that are no settings: where the file is, the commit of an image, the texts of first keys and of those that
+ * the file names.
+ */
 const knownVariables = (values: Record<string, unknown>): readonly string[] => [
   ...['GATEWAY_CONFIG', 'GATEWAY_COMMIT', 'GATEWAY_BOOTSTRAP_ADMIN_KEY', 'GATEWAY_BOOTSTRAP_INFERENCE_KEY'],
   ...keyVariables((values as Pick<Config, 'bootstrap'>).bootstrap.keys),
 ]
 
-/** Of `bootstrap.keys`, which nobody has checked yet. */
+/** Of `bootstrap.keys`, which are not checked yet. */
 const keyVariables = (keys: unknown): readonly string[] =>
   (Array.isArray(keys) ? keys : [])
     .map((key: { key_env?: unknown } | null) => key?.key_env)
     .filter((name) => typeof name === 'string')
 
-/** File and environment -> settings. Throws ConfigError with one line that names the key, what is wrong and the mend. */
+/**
+ * File and environment -> settings. Throws ConfigError with one line that names the key, what is wrong and the mend.
+ */
 export const loadConfig = (source: {
   file: { name: string; text: string } | null
   env: Readonly<Record<string, string | undefined>>
@@ -218,7 +224,7 @@ export const loadConfig = (source: {
   return { config, ...rest }
 }
 
-/** What no single key can say. */
+/** Rules over more than one key. */
 const checkTogether = ({ server, log, security }: Config): void => {
   if (log.kafka.brokers.length > 0 && security.master_key === null) {
     throw new ConfigError(

@@ -1,4 +1,4 @@
-// The settings of the port: where it listens, whom it believes, how long it waits, how much it takes.
+// The settings of the port: where it listens, which proxies it trusts, how long it waits, how much it takes.
 import { rangeFlaw } from '../lib/http/forwarded.ts'
 import type { Static } from '../lib/schema/schema.ts'
 import {
@@ -65,7 +65,7 @@ export const Server = section({
   }),
 })
 
-/** What no single key can say. Throws ConfigError. */
+/** Rules over more than one key. Throws ConfigError. */
 export const checkServer = (server: Static<typeof Server>): void => {
   for (const range of server.trusted_proxies) {
     const flaw = rangeFlaw(range)

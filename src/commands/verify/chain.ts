@@ -1,4 +1,5 @@
-// The part of `gateway verify` that recomputes the chain: every record, in log order, by the same rule and the same fold as the gateway's.
+// The part of `gateway verify` that recomputes the chain: every record, in log order, by the same rule and the same
+// fold as the gateway's.
 import { CHAIN_ROW } from '../../domain/chain.ts'
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../../log/port.ts'
 import { readChainWitness } from '../../state/chain-witness.ts'
@@ -14,7 +15,7 @@ export interface ChainToVerify {
   readonly dataDir: string
   /** `log.kafka.chain`. */
   readonly expectedChain: string | null
-  /** Told of every batch, in order. */
+  /** Called with every batch, in order. */
   each(records: readonly LogRecord[]): Promise<void>
   readonly signal: AbortSignal
 }
@@ -30,7 +31,7 @@ const POISON_TOLD = 20
 /** Folds the whole log once. What it finds has the offset. */
 export const verifyChain = async (chain: ChainToVerify): Promise<VerifiedChain> => {
   const { log, macKey, dataDir, expectedChain } = chain
-  // Before the end is asked for: a gateway that is up moves them on.
+  // Before the end is read: a gateway that is up moves them on.
   const snapshot = await loadSnapshot(dataDir, macKey)
   const known = { chainId: readChainWitness(dataDir), position: readPosition(dataDir) }
   const end = await log.end(CONTROL, 0)

@@ -1,4 +1,5 @@
-// The part of `gateway verify` that looks whether what is sealed can still be opened: each secret of the configuration has its data key in `gateway.keys.v1`.
+// The part of `gateway verify` that checks whether sealed content can still be opened: each secret of the configuration
+// has its data key in `gateway.keys.v1`.
 import type { ControlState } from '../../domain/control.ts'
 import { readEnvelope } from '../../log/envelope.ts'
 import { type EventLog, LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../../log/port.ts'
@@ -18,8 +19,9 @@ export interface KeysToVerify {
 }
 
 /**
- * Reads the keys that are held now, before the chain is folded. What it returns compares them with the state of that fold: a secret that was replaced
- * meanwhile was held before, and one that was sealed meanwhile has its key behind what was read.
+ * Reads the present keys, before the chain is folded. What it returns compares them with the state of that fold: a
+ * secret that was replaced meanwhile had its key before, and one that was sealed meanwhile has its key behind what was
+ * read.
  */
 export const verifyKeys = async (
   keys: KeysToVerify,

@@ -66,7 +66,7 @@ export const verifyOutcomes = ({ config, sql, log, signal }: OutcomesToVerify): 
     return { title, rows, problems, warnings: [...spools.warnings, ...usage.warnings] }
   }) as Promise<Finding>
 
-/** When no outcome is told and the sums differ all the same. */
+/** When no single outcome is reported and the sums differ all the same. */
 const unequal = ({ topic, stored, problems }: RequestsAgreement): readonly string[] =>
   problems.length === 0 && topic.digest !== stored.digest
     ? [`the request log has the digest ${written(stored)}, ${TOPICS.requests.name} ${written(topic)}`]

@@ -1,4 +1,5 @@
-// The part of `gateway verify` that looks into the spools of this machine: what still has to be shipped, and whether what was shipped is in the topic.
+// The part of `gateway verify` that reads the spools of this machine: what still has to be shipped, and whether what
+// was shipped is in the topic.
 import { newSums, type OutcomeSums } from '../../../projections/agreement.ts'
 import type { Origins } from '../../../projections/origins.ts'
 import type { Config } from '../../config/schema.ts'
@@ -14,7 +15,10 @@ export interface SpoolsRead {
 
 const RECORDS_AT_ONCE = 1_000
 
-/** On Kafka. Embedded, the spools are the topics. `trimmed`: the topic has deleted old records, which a spool may still hold. */
+/**
+ * On Kafka. Embedded, the spools are the topics. `trimmed`: the topic has deleted old records, which a spool may still
+ * hold.
+ */
 export const readSpools = (config: Config, origins: Origins, trimmed: boolean): SpoolsRead => {
   const rows: [string, OutcomeSums][] = []
   const problems: string[] = []

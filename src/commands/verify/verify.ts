@@ -1,4 +1,5 @@
-// `gateway verify`: recomputes the chain and compares everything that was derived from it. Works with the gateway up or down; changes nothing.
+// `gateway verify`: recomputes the chain and compares everything that was derived from it. Works with the gateway up or
+// down; changes nothing.
 import { answers, openDatabase, type Sql, StoreTimeout, sqlStateOf } from '../../../projections/database.ts'
 import { type AuditCheck, buildFigures, neverBuilt, openAuditCheck } from '../../../projections/verify.ts'
 import { openReadStore } from '../../composition/read-store.ts'
@@ -35,14 +36,14 @@ export interface Finding {
 /** The exit code: 0 only when everything was compared and agrees. */
 export const verifyCommand = async (command: VerifyCommand): Promise<number> => {
   const { config, macKey, diagnostics, signal } = command
-  // Its server would move the tables aside: a start may do that, who only looks may not.
+  // Its server would move the tables aside: a start may do that, a check must not.
   const other = config.database.url === null ? otherCluster(config.data.dir) : null
   if (other !== null) return conclude(command, await chainOf(command, null), [ofOtherVersion(other)])
   const store = openReadStore(config, diagnostics)
   const sql = openDatabase({ url: store.url, name: 'gatelog-verify', maxConnections: 2, statementTimeoutMs: null })
   try {
     const reachable = await answers(sql, signal)
-    // Before the log's end is asked for: what the read models have read is in it.
+    // Before the log's end is read: what the read models have read is in it.
     const audit = reachable ? watched(await openAuditCheck(sql, macKey).catch(() => null)) : null
     const chain = await chainOf(command, audit)
     const derived = reachable ? await derivedFrom(command, sql, audit) : [UNREACHABLE]
@@ -53,7 +54,7 @@ export const verifyCommand = async (command: VerifyCommand): Promise<number> => 
   }
 }
 
-/** The chain, and the keys of what is sealed in it. Told as soon as it is known: whatever becomes of the rest, the chain has been reported. */
+/** The chain, and the keys of what is sealed in it. Reported as soon as it is known, whatever the later checks find. */
 const chainOf = async (
   { config, macKey, log, signal, print, complain }: VerifyCommand,
   audit: Watched | null,
@@ -68,14 +69,14 @@ const chainOf = async (
     signal,
   })
   tell(chain, print, complain)
-  // Of a chain that breaks off only a former state is known, whose secrets may have been replaced since.
+  // A broken chain gives only a former state, whose secrets may have been replaced since.
   if (chain.problems.length > 0) return [chain]
   const keys = await keysOf(state)
   tell(keys, print, complain)
   return [chain, keys]
 }
 
-/** Tells what has not been told, and how many problems there are in all. The exit code. */
+/** Prints what has not been printed, and how many problems there are in all. The exit code. */
 const conclude = (
   { print, complain }: VerifyCommand,
   told: readonly Finding[],
@@ -103,7 +104,10 @@ const UNREACHABLE: Finding = {
   warnings: [],
 }
 
-/** An audit check whose database may fail while the chain is read: it takes nothing more then, and `failure` holds why. */
+/**
+ * An audit check whose database may fail while the chain is read: it takes nothing more then, and `failure` holds the
+ * reason.
+ */
 interface Watched {
   readonly check: AuditCheck
   readonly failure: { readonly error: unknown } | null
@@ -127,7 +131,7 @@ const watched = (check: AuditCheck | null): Watched | null => {
   }
 }
 
-/** What a worker makes of the log. What Postgres refuses, or does not say, is a finding too. */
+/** What a worker makes of the log. A refusal or a timeout of Postgres is a finding too. */
 const derivedFrom = async (
   { config, log, signal }: VerifyCommand,
   sql: Sql,

@@ -92,7 +92,7 @@ const failed = (error: GatewayError): Finding => ({
 /** The text names nothing but what the operator entered as its address. */
 const reachWords = ({ kind, message }: DialFailure): string => {
   if (kind === 'blocked') return `the egress rules do not allow this address: ${message}`
-  if (kind === 'invalid_header') return `the credential cannot be used: ${message}` 
+  if (kind === 'invalid_header') return `the credential cannot be used: ${message}`
   if (kind === 'invalid_url') return `base_url cannot be used: ${message}`
   return `the provider cannot be reached: ${message}`
 }
