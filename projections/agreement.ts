@@ -8,22 +8,22 @@ import type { Build } from './projection.ts'
 
 /** Collects what is wrong, one line each; at most twenty of a kind, then how many more. */
 export class Problems {
-  readonly #told: string[] = []
+  readonly #shown: string[] = []
   #found = 0
 
   constructor(private readonly what: string) {}
 
-  tell(problem: string): void {
+  report(problem: string): void {
     this.#found += 1
-    if (this.#told.length < PROBLEMS_TOLD) this.#told.push(problem)
+    if (this.#shown.length < MAX_PROBLEMS_SHOWN) this.#shown.push(problem)
   }
 
   list(): readonly string[] {
-    const more = this.#found - this.#told.length
-    return more > 0 ? [...this.#told, `and ${more} more differences of ${this.what}`] : this.#told
+    const more = this.#found - this.#shown.length
+    return more > 0 ? [...this.#shown, `and ${more} more differences of ${this.what}`] : this.#shown
   }
 }
-const PROBLEMS_TOLD = 20
+const MAX_PROBLEMS_SHOWN = 20
 
 export interface OutcomeSums {
   outcomes: number
@@ -71,7 +71,7 @@ export async function* appliedRecords(
 ): AsyncGenerator<readonly LogRecord[]> {
   const where = `${topic}/${partition}`
   const end = await log.end(topic, partition)
-  if (end < next) problems.tell(`${where} ends at ${end}, what was made from it has read up to ${next}`)
+  if (end < next) problems.report(`${where} ends at ${end}, what was made from it has read up to ${next}`)
   const upTo = Math.min(next, end)
   // A reader of a partition that is empty by now would wait for what comes next.
   if (upTo === 0 || (await readOne(log, topic, partition, upTo - 1, signal)) === null) return
@@ -86,7 +86,7 @@ export async function* appliedRecords(
     signal.throwIfAborted()
   } catch (error) {
     if (!(error instanceof LogGap || error instanceof LogReplaced)) throw error
-    problems.tell(`${where} cannot be read: ${error.message}`)
+    problems.report(`${where} cannot be read: ${error.message}`)
   } finally {
     reading.abort()
   }

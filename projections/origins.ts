@@ -7,26 +7,26 @@ const UNDER_WAY = 1_024
 /** Pieces of one process start that are remembered apart. */
 const MAX_PIECES = 10_000
 
-interface Seen {
+interface ProcessStart {
   /** `[from, to)`, ascending, apart. */
   readonly pieces: [number, number][]
   readonly partitions: Set<number>
 }
 
 export class Origins {
-  readonly #seen = new Map<string, Seen>()
+  readonly #starts = new Map<string, ProcessStart>()
 
   note({ instance, epoch, sequence }: Origin, partition: number): void {
     const name = `${instance} ${epoch}`
-    const seen = this.#seen.get(name) ?? { pieces: [], partitions: new Set() }
-    this.#seen.set(name, seen)
-    seen.partitions.add(partition)
-    add(seen.pieces, sequence)
+    const start = this.#starts.get(name) ?? { pieces: [], partitions: new Set() }
+    this.#starts.set(name, start)
+    start.partitions.add(partition)
+    add(start.pieces, sequence)
   }
 
   /** Whether a record is there; null when what is known of its process start begins after it. */
   has({ instance, epoch, sequence }: Origin): boolean | null {
-    const pieces = this.#seen.get(`${instance} ${epoch}`)?.pieces ?? []
+    const pieces = this.#starts.get(`${instance} ${epoch}`)?.pieces ?? []
     const first = pieces[0]
     if (first === undefined || sequence < first[0]) return null
     return pieces.some(([from, to]) => from <= sequence && sequence < to)
@@ -37,7 +37,7 @@ export class Origins {
    * partitions may be deleted in one of them.
    */
   gaps(topic: string, trimmed: boolean): readonly string[] {
-    return [...this.#seen].flatMap(([name, { pieces, partitions }]) => {
+    return [...this.#starts].flatMap(([name, { pieces, partitions }]) => {
       if (trimmed && partitions.size > 1) return []
       const [instance, epoch] = name.split(' ')
       const last = pieces.at(-1)!

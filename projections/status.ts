@@ -27,7 +27,7 @@ export const statusOf = (model: string, worker: string, view: ModelView, nowMs: 
     const behind = Math.max(0, (known?.end ?? 0) - next)
     behindRecords += behind
     if (pendingAtMs !== null) lagMs = Math.max(lagMs, nowMs - pendingAtMs)
-    else if (behind > 0) lagMs = Math.max(lagMs, nowMs - known!.sinceMs)
+    else if (known !== undefined && behind > 0) lagMs = Math.max(lagMs, nowMs - known.sinceMs)
   }
   const states = partitions.map(([, { state }]) => state)
   const state =

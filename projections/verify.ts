@@ -96,7 +96,7 @@ export interface AuditCheck {
   readonly equalRows: number
 }
 
-const PROBLEMS_TOLD = 20
+const MAX_PROBLEMS_SHOWN = 20
 
 /** Null while there is no audit log. */
 export const openAuditCheck = async (sql: Sql, macKey: Uint8Array): Promise<AuditCheck | null> => {
@@ -142,7 +142,9 @@ class ChainAudit implements AuditCheck {
     this.#compare(JSON.parse(storableJson(expected)) as AuditRow[], stored)
     if (this.#next === position.next && this.#folder.tip() !== position.tip) {
       const [own, theirs] = [this.#folder.tip().slice(0, 12), position.tip?.slice(0, 12) ?? 'none']
-      this.#tell(`the audit log was made with the tip ${theirs} at offset ${position.next}, the chain has ${own} there`)
+      this.#report(
+        `the audit log was made with the tip ${theirs} at offset ${position.next}, the chain has ${own} there`,
+      )
     }
   }
 
@@ -160,16 +162,16 @@ class ChainAudit implements AuditCheck {
       const place = placeOf(row)
       const found = left.get(place)
       left.delete(place)
-      if (found === undefined) this.#tell(`the audit log lacks event ${place}`)
+      if (found === undefined) this.#report(`the audit log lacks event ${place}`)
       else if (canonicalJson(found) === canonicalJson(row)) this.equalRows += 1
-      else this.#tell(`the audit log differs from the chain at event ${place}: ${differing(found, row)}`)
+      else this.#report(`the audit log differs from the chain at event ${place}: ${differing(found, row)}`)
     }
-    for (const place of left.keys()) this.#tell(`the audit log has event ${place}, which the chain does not give`)
+    for (const place of left.keys()) this.#report(`the audit log has event ${place}, which the chain does not give`)
   }
 
-  #tell(problem: string): void {
+  #report(problem: string): void {
     this.#found += 1
-    if (this.#problems.length < PROBLEMS_TOLD) this.#problems.push(problem)
+    if (this.#problems.length < MAX_PROBLEMS_SHOWN) this.#problems.push(problem)
   }
 }
 

@@ -152,7 +152,7 @@ const report = async (
   views: ReadonlyMap<string, ModelView>,
 ): Promise<void> => {
   const { worker, signal, diagnostics, onProjected, onStatus, reportMs, frozenMs } = options
-  const told = new Map<string, number>()
+  const reported = new Map<string, number>()
   while (!signal.aborted) {
     const status = [...views].map(([model, view]) => statusOf(model, worker, view, Date.now()))
     onStatus?.(status)
@@ -163,9 +163,9 @@ const report = async (
       await settled(sql, writeStatus(sql, status))
       for (const { topic, partition, next } of durable) {
         const where = `${topic}/${partition}`
-        if (told.get(where) === next) continue
+        if (reported.get(where) === next) continue
         await onProjected?.(topic, partition, next)
-        told.set(where, next)
+        reported.set(where, next)
       }
     } catch (error) {
       diagnostics.debug('status_not_written', { reason: sqlStateOf(error) ?? String(error) })

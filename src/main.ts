@@ -26,7 +26,7 @@ import type { Limits } from './inference/limits/port.ts'
 import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/request/deps.ts'
 import { hmacHex } from './lib/crypto/digest.ts'
 import { newApiKey, newId } from './lib/crypto/ids.ts'
-import { soon } from './lib/event-loop/wait-with-timeout.ts'
+import { waitBriefly } from './lib/event-loop/wait-with-timeout.ts'
 import { createDialer } from './lib/http-client/http-client.ts'
 import type { Diagnostics } from './lib/process/diagnostics.ts'
 import { KINDS } from './providers/kinds.ts'
@@ -110,7 +110,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     started.push('provider work', () => parts.providerWork.close())
     const seeded = primary ? seedUntilDone(parts) : null
     // While the log is away nothing can be seeded: the start does not wait for it.
-    if (seeded !== null && control.live.status().phase === 'live') await soon(seeded, onRefused)
+    if (seeded !== null && control.live.status().phase === 'live') await waitBriefly(seeded, onRefused)
     else seeded?.catch(onRefused)
     started.push('door', () => app.leave()) // first: load balancers get it before anything ends
     listener.serve(app)
@@ -164,10 +164,10 @@ const openParts = (
   const limits = openLimits(config)
   const tracing = openTracing({ config, env, diagnostics, version: VERSION })
   const load = openLoad(config)
-  const console = openConsole({ ...opened, announce: () => announcements.instances()?.tellSoon() })
+  const console = openConsole({ ...opened, announce: () => announcements.instances()?.scheduleAnnouncement() })
   const { instance } = outcomes.spool
-  const told = { book: health.book, failures: console.failures }
-  const announcements = openAnnouncements({ control, instance, build: VERSION, ...told, diagnostics })
+  const shared = { book: health.book, failures: console.failures }
+  const announcements = openAnnouncements({ control, instance, build: VERSION, ...shared, diagnostics })
   return {
     ...opened,
     dialer,

@@ -102,11 +102,14 @@ const decisionsFrom = async (
       select distinct log_offset from ${sql(`${schemaName}.audit_event`)}
       where log_offset >= ${from} and log_offset < ${to} order by log_offset limit ${DECISIONS_AT_ONCE})
     order by log_offset, event_index`
-  return [...Map.groupBy(rows, ({ log_offset }) => log_offset).values()].map(recordedOf)
+  return [...Map.groupBy(rows, ({ log_offset }) => log_offset).values()].flatMap(([first, ...more]) =>
+    first === undefined ? [] : [recordedOf(first, more)],
+  )
 }
 
-const recordedOf = (rows: AuditRow[]): AuditRecorded => {
-  const [first] = rows
+/** The event of one decision, from the rows of its first and its other changes. */
+const recordedOf = (first: AuditRow, more: readonly AuditRow[]): AuditRecorded => {
+  const rows = [first, ...more]
   const changes = rows
     .slice(0, MAX_CHANGES)
     .map(({ action, resource, subject_id, tenant_id, before, after, removed }) => ({
@@ -119,13 +122,13 @@ const recordedOf = (rows: AuditRow[]): AuditRecorded => {
       removed,
     }))
   return {
-    decision_id: first!.decision_id,
-    log_offset: first!.log_offset,
-    at: new Date(first!.at_ms).toISOString(),
-    actor: { type: first!.actor_type, id: first!.actor_id },
+    decision_id: first.decision_id,
+    log_offset: first.log_offset,
+    at: new Date(first.at_ms).toISOString(),
+    actor: { type: first.actor_type, id: first.actor_id },
     changes,
     truncated: rows.length > MAX_CHANGES,
-    ...(first!.reverts === null ? {} : { reverts: first!.reverts }),
+    ...(first.reverts === null ? {} : { reverts: first.reverts }),
   }
 }
 

@@ -72,7 +72,7 @@ export const compareFrames = async (
       on scanned.partition = held.log_partition and held.log_offset >= scanned.first_offset`
   const topic = { frames, digest: written(digest) }
   if (stored!.frames !== topic.frames || stored!.digest !== topic.digest)
-    problems.tell(
+    problems.report(
       `the frames differ from ${TOPIC}: ${stored!.frames} (digest ${stored!.digest}) instead of ${topic.frames} (digest ${topic.digest})`,
     )
   return { records, topic, stored: stored!, problems: problems.list() }

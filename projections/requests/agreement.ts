@@ -135,13 +135,13 @@ class Comparison {
     expected.delete(row.log_offset)
     addTo(this.#stored, row)
     if (wanted === undefined) {
-      this.#problems.tell(`the request log has ${row.id} from ${where}, which holds no such outcome`)
+      this.#problems.report(`the request log has ${row.id} from ${where}, which holds no such outcome`)
       return
     }
     addTo(this.#topic, wanted.data)
     const different = FIELDS.filter((field) => comparedValue(wanted.data, field) !== (row[field] ?? null))
     if (different.length > 0)
-      this.#problems.tell(`the request log differs from ${where} in ${row.id}: ${different.join(', ')}`)
+      this.#problems.report(`the request log differs from ${where} in ${row.id}: ${different.join(', ')}`)
   }
 
   /** Outcomes without a row of their place: settled before by another record, too old to be kept, or lost. */
@@ -158,12 +158,12 @@ class Comparison {
       if (own === undefined) {
         if (dayOf(atMs) < this.#firstKeptDay) continue
         addTo(this.#topic, data)
-        this.#problems.tell(`the request log lacks ${id} from ${where}`)
+        this.#problems.report(`the request log lacks ${id} from ${where}`)
         continue
       }
       this.#second++
       const order = own.at - place.logAtMs || own.partition - place.partition || own.offset - place.offset
-      if (order > 0) this.#problems.tell(`the request log has a later settlement of ${id} than the one at ${where}`)
+      if (order > 0) this.#problems.report(`the request log has a later settlement of ${id} than the one at ${where}`)
     }
   }
 

@@ -101,17 +101,18 @@ const searched = async (
   let skipped = 0
 
   const search = async (slice: Slice): Promise<void> => {
-    const asked = { ...filter, ...slice, limit: filter.limit - requests.length, offset: filter.offset - skipped }
-    const rows = asked.limit === 0 ? [] : await readRows(sql, schemaName, asked)
-    const isShort = asked.limit > 0 && rows.length < asked.limit && (rows.length > 0 || asked.offset === 0)
+    const sliceFilter = { ...filter, ...slice, limit: filter.limit - requests.length, offset: filter.offset - skipped }
+    const rows = sliceFilter.limit === 0 ? [] : await readRows(sql, schemaName, sliceFilter)
+    const isShort =
+      sliceFilter.limit > 0 && rows.length < sliceFilter.limit && (rows.length > 0 || sliceFilter.offset === 0)
     const count =
       isShort && (codes === null || rows.length === 0)
         ? rows.length === 0
           ? 0
-          : asked.offset + rows.length
-        : await countSlice(sql, schemaName, asked, codes)
+          : sliceFilter.offset + rows.length
+        : await countSlice(sql, schemaName, sliceFilter, codes)
     requests.push(...rows.map(viewOf))
-    skipped += Math.min(asked.offset, count)
+    skipped += Math.min(sliceFilter.offset, count)
     total += count
     searchedFromMs = slice.fromMs
   }

@@ -22,9 +22,9 @@ export async function* requestPages(sql: Sql, filter: RequestFilter): AsyncGener
   let skip = filter.offset
   // The reader of the pages may be slow.
   for (const slice of slicesOf(filter, SLICE_MS, () => spentMs)) {
-    const asked = { ...filter, ...slice }
+    const sliceFilter = { ...filter, ...slice }
     if (skip > 0) {
-      const count = await timed(() => countRows(sql, asked))
+      const count = await timed(() => countRows(sql, sliceFilter))
       if (count <= skip) {
         skip -= count
         continue
@@ -32,7 +32,7 @@ export async function* requestPages(sql: Sql, filter: RequestFilter): AsyncGener
     }
     for (let last: StoredRequest | undefined; ; ) {
       const limit = Math.min(left, PAGE_ROWS)
-      const rows = await timed(() => readPage(sql, { ...asked, limit, offset: skip }, last))
+      const rows = await timed(() => readPage(sql, { ...sliceFilter, limit, offset: skip }, last))
       if (rows.length > 0) yield rows.map(viewOf)
       left -= rows.length
       if (left === 0) return

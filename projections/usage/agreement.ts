@@ -7,7 +7,15 @@ import { daysOf } from '../requests/days.ts'
 import { factColumns, factsOf } from '../requests/stored.ts'
 import { type Cell, cellsOf, count, newTally, TIER_MS, type Tier } from './cells.ts'
 import { closedOf, setOf } from './closed.ts'
-import { addCell, type Cells, cellName, compareCells, nameOf, type StoredCell } from './compared-cells.ts'
+import {
+  addCell,
+  type Cells,
+  type ComparedBucket,
+  cellName,
+  compareCells,
+  nameOf,
+  type StoredCell,
+} from './compared-cells.ts'
 import { readBins } from './histogram.ts'
 import { SUMS } from './share.ts'
 
@@ -54,7 +62,12 @@ export const compareUsage = async (snapshot: Snapshot, build: Build): Promise<Us
   for (const dayMs of unclosed) {
     const counted = await countDay(snapshot, build, dayMs, null, problems)
     hours += counted.hours
-    await compareStored(snapshot, build, 'day', dayMs, counted.all, problems)
+    await compareStored(
+      snapshot,
+      build,
+      { tier: 'day', bucketMs: dayMs, expected: counted.all, source: 'rows' },
+      problems,
+    )
   }
   for (let at = 0; at < closedDays.length; at += DAYS_AT_ONCE) {
     const some = closedDays.slice(at, at + DAYS_AT_ONCE)
@@ -64,7 +77,7 @@ export const compareUsage = async (snapshot: Snapshot, build: Build): Promise<Us
       const cells = published.get(dayMs)
       const date = new Date(dayMs).toISOString().slice(0, 10)
       if (cells === undefined) {
-        problems.tell(`${TOPIC} lacks the set with sequence ${sequence} of ${date}, which is closed`)
+        problems.report(`${TOPIC} lacks the set with sequence ${sequence} of ${date}, which is closed`)
         continue
       }
       addSums(closed, cells)
@@ -73,7 +86,12 @@ export const compareUsage = async (snapshot: Snapshot, build: Build): Promise<Us
       hours += counted?.hours ?? 0
       for (const [name, cell] of counted?.beyond ?? []) addCell(cells, name, cell)
       // What took the place of an outcome of a closed day is in the table at once, in the topic with the next closing.
-      await compareStored(snapshot, build, 'day', dayMs, cells, changed ? warnings : problems, 'closed')
+      await compareStored(
+        snapshot,
+        build,
+        { tier: 'day', bucketMs: dayMs, expected: cells, source: 'closed' },
+        changed ? warnings : problems,
+      )
     }
   }
   return {
@@ -149,7 +167,8 @@ const countDay = async (
     into('day', null, all)
     for (const cell of cellsOf(later, Number.NEGATIVE_INFINITY))
       if (cell.tier === 'day') addCell(beyond, cellName(cell), cell)
-    await compareStored(snapshot, build, 'hour', hourMs, into('hour', hourMs, new Map()), problems)
+    const expected = into('hour', hourMs, new Map())
+    await compareStored(snapshot, build, { tier: 'hour', bucketMs: hourMs, expected, source: 'rows' }, problems)
     await compareMinutes(snapshot, build, hourMs, cells, problems)
     if (cells.length > 0) hours++
   }
@@ -163,14 +182,11 @@ const storedCells = ({ sql }: Snapshot, build: Build, tier: Tier, fromMs: number
 const compareStored = async (
   snapshot: Snapshot,
   build: Build,
-  tier: Tier,
-  bucketMs: number,
-  expected: Cells,
+  bucket: ComparedBucket,
   problems: Problems,
-  source: 'rows' | 'closed' = 'rows',
 ): Promise<void> => {
-  const stored = await storedCells(snapshot, build, tier, bucketMs, bucketMs + 1)
-  compareCells(tier, bucketMs, expected, stored, problems, source)
+  const { tier, bucketMs } = bucket
+  compareCells(bucket, await storedCells(snapshot, build, tier, bucketMs, bucketMs + 1), problems)
 }
 
 const compareMinutes = async (
@@ -192,7 +208,11 @@ const compareMinutes = async (
     ({ bucket_ms }) => bucket_ms,
   )
   for (const minuteMs of new Set([...expected.keys(), ...stored.keys()]))
-    compareCells('minute', minuteMs, expected.get(minuteMs) ?? new Map(), stored.get(minuteMs) ?? [], problems, 'rows')
+    compareCells(
+      { tier: 'minute', bucketMs: minuteMs, expected: expected.get(minuteMs) ?? new Map(), source: 'rows' },
+      stored.get(minuteMs) ?? [],
+      problems,
+    )
 }
 
 /** The sets by which days are closed, as the topic has them. */
@@ -216,7 +236,7 @@ const publishedSets = async (
     const before = held.get(closed.part)
     if (before === undefined) held.set(closed.part, closed)
     else if (JSON.stringify(before) !== JSON.stringify(closed))
-      problems.tell(`${TOPIC} has part ${closed.part} of ${closed.day} twice with other contents`)
+      problems.report(`${TOPIC} has part ${closed.part} of ${closed.day} twice with other contents`)
   }
   const found = new Map<number, Cells>()
   for (const [set, held] of parts) {

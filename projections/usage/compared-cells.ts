@@ -45,13 +45,20 @@ export type StoredCell = Record<(typeof SUMS)[number], number> & {
   readonly ttft: string
 }
 
+export interface ComparedBucket {
+  readonly tier: Tier
+  /** Start of the bucket, Unix milliseconds. */
+  readonly bucketMs: number
+  readonly expected: Cells
+  /** What the expected cells were made from: the rows of the request log, or a closed day of `gateway.usage.v1`. */
+  readonly source: 'rows' | 'closed'
+}
+
+/** Reports each cell of a bucket that is lacking, surplus or different. */
 export const compareCells = (
-  tier: Tier,
-  bucketMs: number,
-  expected: Cells,
+  { tier, bucketMs, expected, source }: ComparedBucket,
   stored: readonly StoredCell[],
   problems: Problems,
-  source: 'rows' | 'closed',
 ): void => {
   const where = `usage of the ${tier} ${new Date(bucketMs).toISOString().slice(0, tier === 'day' ? 10 : 16)}`
   const from = source === 'rows' ? 'the request log' : TOPICS.usage.name
@@ -61,7 +68,7 @@ export const compareCells = (
     const wanted = left.get(name)
     left.delete(name)
     if (wanted === undefined) {
-      problems.tell(`${where} has ${shown(name)}, which ${from} does not give`)
+      problems.report(`${where} has ${shown(name)}, which ${from} does not give`)
       continue
     }
     const different = SUMS.filter((sum, at) => row[sum] !== wanted.sums[at]).map(
@@ -69,7 +76,8 @@ export const compareCells = (
     )
     if (row.latency !== writtenBins(wanted.latency)) different.push('latency')
     if (row.ttft !== writtenBins(wanted.ttft)) different.push('ttft')
-    if (different.length > 0) problems.tell(`${where} differs from ${from} in ${shown(name)}: ${different.join(', ')}`)
+    if (different.length > 0)
+      problems.report(`${where} differs from ${from} in ${shown(name)}: ${different.join(', ')}`)
   }
-  for (const name of left.keys()) problems.tell(`${where} lacks ${shown(name)}, which ${from} gives`)
+  for (const name of left.keys()) problems.report(`${where} lacks ${shown(name)}, which ${from} gives`)
 }

@@ -112,13 +112,13 @@ export const correctionSql = (
   {
     by,
     model,
-    whose,
+    tenantCondition,
     pieces,
     parts,
   }: {
     readonly by: string
     readonly model: string
-    readonly whose: string
+    readonly tenantCondition: string
     readonly pieces: string
     readonly parts: string | null
   },
@@ -130,7 +130,7 @@ export const correctionSql = (
     join ${relation} held
       on ${tier} = piece.tier and held.dimension = 'model' and held.bucket_ms >= piece.from_ms and held.bucket_ms < piece.to_ms
       and held.name = piece.provider and held.model = piece.priced_model
-    where ${whose}`
+    where ${tenantCondition}`
   const ofParts = parts === null ? '' : `union all ${joined(parts, "'part'")}`
   return `
   select ${by} as name, ${model} as model, sum(unpriced) as unpriced,

@@ -29,7 +29,7 @@ export interface Frame {
 /** A window of whole buckets. */
 export const wholeFrame = (window: UsageWindow): Frame => ({ window, whole: window, parts: [], cells: [] })
 
-interface Asked extends UsageWindow {
+interface FrameQuery extends UsageWindow {
   /** Null: all tenants. */
   readonly tenantId: string | null
   /** The finest bucket that has what is requested. */
@@ -39,15 +39,15 @@ interface Asked extends UsageWindow {
 }
 
 /** Of a window of which all rows are still there. */
-export const frameOf = async (sql: Transaction, schemaName: string, asked: Asked): Promise<Frame> => {
-  const window = { fromMs: asked.fromMs, toMs: asked.toMs }
-  const frame = { window, whole: innerOf(window, asked.unit), parts: [] as UsageWindow[], cells: [] as Cell[] }
-  for (const part of partsOf(window, asked.unit)) {
-    const bucket = bucketOf(part, asked.unit)
-    const { rows, beyond } = await look(sql, schemaName, part, bucket, asked.tenantId)
-    if (beyond && rows <= asked.mostRows) {
+export const frameOf = async (sql: Transaction, schemaName: string, query: FrameQuery): Promise<Frame> => {
+  const window = { fromMs: query.fromMs, toMs: query.toMs }
+  const frame = { window, whole: innerOf(window, query.unit), parts: [] as UsageWindow[], cells: [] as Cell[] }
+  for (const part of partsOf(window, query.unit)) {
+    const bucket = bucketOf(part, query.unit)
+    const { rows, beyond } = await look(sql, schemaName, part, bucket, query.tenantId)
+    if (beyond && rows <= query.mostRows) {
       frame.parts.push(part)
-      frame.cells.push(...(await countRows(sql, schemaName, part, rows, asked)))
+      frame.cells.push(...(await countRows(sql, schemaName, part, rows, query)))
       continue
     }
     frame.whole = joined(frame.whole, bucket)
@@ -73,14 +73,14 @@ const look = async (
   tenantId: string | null,
 ): Promise<{ readonly rows: number; readonly beyond: boolean }> => {
   const minutes = roundedTo(part, 'minute')
-  const whose = whoseOf(sql, tenantId)
+  const tenantCondition = tenantConditionOf(sql, tenantId)
   const request = sql(`${schemaName}.request`)
   const [row] = await sql<{ rows: number; beyond: boolean }[]>`
     select coalesce((select sum(requests) from ${sql(`${schemaName}.usage`)}
         where tier = 'minute' and dimension = 'total' and tenant_id = ${tenantId ?? EVERYBODY}
           and bucket_ms >= ${minutes.fromMs} and bucket_ms < ${minutes.toMs}), 0)::bigint as rows,
-      exists (select from ${request} r where r.at_ms >= ${bucket.fromMs} and r.at_ms < ${part.fromMs} ${whose})
-        or exists (select from ${request} r where r.at_ms >= ${part.toMs} and r.at_ms < ${bucket.toMs} ${whose}) as beyond`
+      exists (select from ${request} r where r.at_ms >= ${bucket.fromMs} and r.at_ms < ${part.fromMs} ${tenantCondition})
+        or exists (select from ${request} r where r.at_ms >= ${part.toMs} and r.at_ms < ${bucket.toMs} ${tenantCondition}) as beyond`
   return row!
 }
 
@@ -90,7 +90,7 @@ const countRows = async (
   schemaName: string,
   part: UsageWindow,
   rows: number,
-  { tenantId, unit }: Asked,
+  { tenantId, unit }: FrameQuery,
 ): Promise<readonly Cell[]> => {
   const tally = newTally()
   const widthMs = Math.ceil((part.toMs - part.fromMs) / Math.max(1, Math.ceil(rows / ROWS_AT_ONCE)))
@@ -98,13 +98,13 @@ const countRows = async (
     const toMs = Math.min(part.toMs, fromMs + widthMs)
     const some = await sql<Parameters<typeof factsOf>[0][]>`
       select ${factColumns(sql)} from ${sql(`${schemaName}.request`)} r join ${sql(`${schemaName}.detail`)} d using (at_ms, id)
-      where r.at_ms >= ${fromMs} and r.at_ms < ${toMs} and d.at_ms >= ${fromMs} and d.at_ms < ${toMs} ${whoseOf(sql, tenantId)}`
+      where r.at_ms >= ${fromMs} and r.at_ms < ${toMs} and d.at_ms >= ${fromMs} and d.at_ms < ${toMs} ${tenantConditionOf(sql, tenantId)}`
     for (const row of some) count(tally, factsOf(row))
   }
   return cellsOf(tally, Number.NEGATIVE_INFINITY).filter(({ tier }) => tier === unit)
 }
 
-const whoseOf = (sql: Transaction, tenantId: string | null) =>
+const tenantConditionOf = (sql: Transaction, tenantId: string | null) =>
   tenantId === null ? sql`` : sql`and r.tenant_id = ${tenantId}`
 
 /** Rows of `usage` as JSON has them. */

@@ -201,7 +201,7 @@ const CORRECTED_SUMS = COUNTERS.map((name) => `${CORRECTED.get(name) ?? `sums.${
 const ownerOf = ({ filter, dimension, by }: Wanted): string | null =>
   filter.tenantId ?? (by !== 'tenant_id' && (dimension === 'total' || dimension === 'model') ? EVERYBODY : null)
 
-const whoseOf = (wanted: Wanted, parameter: (value: string) => string): string => {
+const tenantConditionOf = (wanted: Wanted, parameter: (value: string) => string): string => {
   const owner = ownerOf(wanted)
   return owner === null ? `tenant_id <> '${EVERYBODY}'` : `tenant_id = ${parameter(owner)}`
 }
@@ -231,8 +231,8 @@ const summed = async (sql: Transaction, schemaName: string, wanted: Wanted): Pro
   if (pieces.length === 0 && cells.length === 0) return []
   const parameters: (string | number)[] = [dimension]
   const parameter = (value: string | number): string => `$${parameters.push(value)}`
-  const whose = whoseOf(wanted, parameter)
-  const conditions = ['dimension = $1', whose]
+  const tenantCondition = tenantConditionOf(wanted, parameter)
+  const conditions = ['dimension = $1', tenantCondition]
   if (dimension === 'model' && filter.provider != null) conditions.push(`name = ${parameter(filter.provider)}`)
   if (dimension === 'model' && filter.model != null) conditions.push(`model = ${parameter(filter.model)}`)
   const held = pieces.map(
@@ -247,7 +247,9 @@ const summed = async (sql: Transaction, schemaName: string, wanted: Wanted): Pro
        string_agg(nullif(ttft, ''), ' ') as ttft
      from (${held.join(' union all ')}) held group by 1, 2`
   const changed =
-    corrected === null ? null : correctionSql(schemaName, { by, model, whose, parts, pieces: parameter(corrected) })
+    corrected === null
+      ? null
+      : correctionSql(schemaName, { by, model, tenantCondition, parts, pieces: parameter(corrected) })
   const most = limit === null ? '' : `order by cost_nano_usd desc, requests desc, 1, 2 limit ${parameter(limit)}`
   const all =
     changed === null

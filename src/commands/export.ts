@@ -62,7 +62,8 @@ export const exportCommand = async (command: ExportCommand): Promise<number> => 
   const newest = await newestState(command)
   const found = moment === null ? newest : await pastState(command, moment)
   if (found === null) {
-    const what = 'id' in moment! ? 'no decision that counted has this id' : 'this is before the first decision'
+    const what =
+      moment !== null && 'id' in moment ? 'no decision that counted has this id' : 'this is before the first decision'
     complain(`--as-of: ${what}`)
     return 1
   }

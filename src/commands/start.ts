@@ -1,6 +1,6 @@
 // `gateway start`: one gateway process, its siblings on the same port, signals, and the output of the terminal.
 
-import { SaidByChild } from '../composition/analytics.ts'
+import { ReportedByChild } from '../composition/analytics.ts'
 import type { Environment } from '../composition/settings.ts'
 import { type LoadedConfig, settingMs } from '../config/schema.ts'
 import { ownModule } from '../lib/own-files.ts'
@@ -44,7 +44,7 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   const onRefused = (error: unknown) => {
     if (refused) return // the first reason is reported; others follow from it
     refused = true
-    if (!(error instanceof SaidByChild)) complain(error instanceof Error ? error.message : String(error))
+    if (!(error instanceof ReportedByChild)) complain(error instanceof Error ? error.message : String(error))
     ended.resolve(1)
   }
   const gateway = await startGateway({ config, env, diagnostics, primary: !sibling, onRefused })
@@ -102,8 +102,8 @@ const announce = (gateway: Gateway, { minted, working }: SeedReport, { loaded, p
   }
   // The key of a variable may have been rotated, or revoked.
   const scopesOf = (name: string) => working.find(({ variable }) => variable === name)?.scopes
-  const mayAsk = scopesOf(INFERENCE_VARIABLE)?.some((scope) => scope === 'inference' || scope === '*') === true
-  const key = keyOf(INFERENCE_KEY_NAME) ?? (mayAsk ? `$${INFERENCE_VARIABLE}` : undefined)
+  const mayCall = scopesOf(INFERENCE_VARIABLE)?.some((scope) => scope === 'inference' || scope === '*') === true
+  const key = keyOf(INFERENCE_KEY_NAME) ?? (mayCall ? `$${INFERENCE_VARIABLE}` : undefined)
   const model = gateway.someModel()
   const header = loaded.config.auth.header_name
   if (key !== undefined && model !== null) print(`\nTry it:\n${curlLine(gateway.url, header, key, model)}\n`)

@@ -52,8 +52,8 @@ const WORKER_NICENESS = 5
 const START_MS = 60_000
 
 /** A child has printed what is wrong: it needs no second line. */
-export class SaidByChild extends Error {
-  override readonly name = 'SaidByChild'
+export class ReportedByChild extends Error {
+  override readonly name = 'ReportedByChild'
 }
 
 const OK: CheckResult = { text: 'ok', ready: true }
@@ -99,7 +99,7 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
         refusedCode: LOG_REFUSED_CODE,
         // Later it is a degradation: running requests go on being served.
         onRefused: () =>
-          performance.now() - startedAt < START_MS && onRefused(new SaidByChild('the worker refused the log')),
+          performance.now() - startedAt < START_MS && onRefused(new ReportedByChild('the worker refused the log')),
       })
     },
     async close() {

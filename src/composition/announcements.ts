@@ -4,7 +4,7 @@ import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { HealthBook } from '../state/health/book.ts'
 import type { FailedLogins } from '../state/indexes/failed-logins.ts'
 import { type Activation, openActivation } from '../upkeep/instances/activation.ts'
-import { OPEN_BREAKERS_TOLD } from '../upkeep/instances/instance-announced.ts'
+import { MOST_OPEN_BREAKERS } from '../upkeep/instances/instance-announced.ts'
 import { type AppliedBy, type Instances, openInstances } from '../upkeep/instances/instances.ts'
 import type { ControlPlane } from './control-plane.ts'
 
@@ -45,12 +45,12 @@ export const openAnnouncements = (deps: AnnouncementsDeps): Announcements => {
     if (closed) return
     instances = openInstances({
       ...{ log, live, instance, build, nowMs: Date.now, diagnostics },
-      openBreakers: () => book.openBreakers(OPEN_BREAKERS_TOLD),
-      heardOpenBreakers: (modelIds) => book.warn(modelIds),
+      openBreakers: () => book.openBreakers(MOST_OPEN_BREAKERS),
+      onOpenBreakers: (modelIds) => book.warn(modelIds),
       breakersCleared: () => book.clearedMs,
-      heardBreakersCleared: (atMs) => book.heardCleared(atMs),
+      onBreakersCleared: (atMs) => book.heardCleared(atMs),
       failedLogins: () => failures.told(Date.now()),
-      heardFailedLogins: (name, told) => failures.heard(name, told, Date.now()),
+      onFailedLogins: (name, announced) => failures.heard(name, announced, Date.now()),
     })
     activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
   }

@@ -13,7 +13,7 @@ import { TOPICS } from '../log/topics.ts'
 import { type OpenBudgets, openBudgets } from '../state/budgets/budgets.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import { budgetVerifier, type VerifyBudget } from '../upkeep/budgets/budget-verification.ts'
-import { closeLate, deadOf, othersOf, recoverLeases, type WhoIsDead } from '../upkeep/budgets/lease-recovery.ts'
+import { closeLate, deadOf, type FindDead, othersOf, recoverLeases } from '../upkeep/budgets/lease-recovery.ts'
 import { startRetirement } from '../upkeep/budgets/retirement.ts'
 import { writersOf } from '../upkeep/budgets/spool-spending.ts'
 import type { ControlPlane } from './control-plane.ts'
@@ -32,7 +32,7 @@ export interface BudgetParts {
 }
 
 /** How long the last reports may take when the process stops. */
-const LAST_WORDS_MS = 2_000
+const LAST_REPORTS_MS = 2_000
 /** The state of the log is published by events, and checked so often besides. */
 const LOOK_MS = 60_000
 
@@ -69,12 +69,12 @@ export const openBudgetParts = (
   const retirement = startRetirement({
     ...shared,
     ledger: budgets.leases.ledger,
-    givenUp: () => [...live.control.table('retirements').rows()].map(([, row]) => row),
+    retirements: () => [...live.control.table('retirements').rows()].map(([, row]) => row),
     inParts: () => (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= RETIRED_IN_PARTS_SINCE,
     random: Math.random,
     ...(ports.silenceMs === undefined ? {} : { silenceMs: ports.silenceMs }),
   })
-  const whoIsDead = (returned: LocalSpool, writers: ReadonlySet<string>): WhoIsDead => {
+  const findDead = (returned: LocalSpool, writers: ReadonlySet<string>): FindDead => {
     // Held for the life of this process, or, where a sender ships it, until it is removed.
     if (returned === spool || isKafka(config)) return () => othersOf(returned, budgets)
     // It is given up behind this, and a process beside this one may live in it by then.
@@ -91,12 +91,12 @@ export const openBudgetParts = (
       const isDone = await recoverLeases(returned, deps, signal, isSettled)
       // What cannot be read holds its lease and waits for a build that can: the spool has to stay.
       const isOver = isDone && isSettled
-      const late = isOver ? closeLate(returned, whoIsDead(returned, writers), deps, signal) : Promise.resolve(false)
+      const late = isOver ? closeLate(returned, findDead(returned, writers), deps, signal) : Promise.resolve(false)
       return { isDone, late }
     },
     async close() {
       await retirement.stop()
-      await budgets.close(LAST_WORDS_MS)
+      await budgets.close(LAST_REPORTS_MS)
       await log.close()
     },
   }

@@ -7,7 +7,7 @@ import { type Config, settingMs } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { PAST_READER } from '../http/admin/past.ts'
 import { newId } from '../lib/crypto/ids.ts'
-import { soon, unlessAway } from '../lib/event-loop/wait-with-timeout.ts'
+import { waitBriefly, waitUnlessUnreachable } from '../lib/event-loop/wait-with-timeout.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { checkTopics, kafkaAccess } from '../log/kafka/kafka.ts'
 import { LOG_MODULE, openLog } from '../log/open-log.ts'
@@ -96,7 +96,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const ahead = availableParallelism() > 1 ? { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') } : undefined
   const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, ahead })
   const ready = Promise.all([topics, live.ready(), dataKeys.ready()])
-  if (!(await soon(ready, deps.onRefused)) && isKafka(config)) await unlessAway(ready, away.promise)
+  if (!(await waitBriefly(ready, deps.onRefused)) && isKafka(config)) await waitUnlessUnreachable(ready, away.promise)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
 
   void live.ready().then(

@@ -1,7 +1,7 @@
 // The keys of the installation (what its chain is signed with), as the gateway and the commands beside it find them.
 import type { Config } from '../config/schema.ts'
 import { pause } from '../lib/event-loop/sleep.ts'
-import { soon } from '../lib/event-loop/wait-with-timeout.ts'
+import { waitBriefly } from '../lib/event-loop/wait-with-timeout.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
 import { TOPICS } from '../log/topics.ts'
@@ -43,17 +43,17 @@ interface StartDeps extends StoredDeps {
  */
 export const installationKeysAtStart = async (deps: StartDeps): Promise<InstallationKeys> => {
   const { masterKeys, signal, onRefused } = deps
-  const asked = patiently(deps, signal)
-  asked.catch(() => {}) // reported below, or of no interest once the start was given up
+  const stored = onceReachable(deps, signal)
+  stored.catch(() => {}) // reported below, or of no interest once the start was given up
   let keys: InstallationKeys | null = null
-  const work = asked.then((found) => {
+  const work = stored.then((found) => {
     if (keys !== null && !sameKeys(keys, found))
       throw new Error('the master key was rotated, and this start could not see it while the log was away: start again')
     keys = found
   })
   const [only, ...others] = masterKeys()
   if (others.length > 0) await work
-  else await soon(work, (error) => void (signal.aborted || onRefused(error)))
+  else await waitBriefly(work, (error) => void (signal.aborted || onRefused(error)))
   keys ??= derivedFrom(only!)
   return keys
 }
@@ -62,7 +62,7 @@ const sameKeys = (left: InstallationKeys, right: InstallationKeys): boolean =>
   Buffer.from(left.decisionMac).equals(right.decisionMac)
 
 /** Retries while the log is not reachable. */
-const patiently = async (deps: StoredDeps, signal: AbortSignal): Promise<InstallationKeys> => {
+const onceReachable = async (deps: StoredDeps, signal: AbortSignal): Promise<InstallationKeys> => {
   for (;;) {
     try {
       return await installationKeys(deps)

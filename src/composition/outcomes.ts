@@ -84,7 +84,7 @@ export const openOutcomes = async (
   const needs = new SpoolNeeds(() => performance.now())
   const spool = await openSpool({ ...options, heldFrom: () => needs.record })
   needs.of(spool)
-  tellFound(spool, diagnostics)
+  reportFound(spool, diagnostics)
   const closing = new AbortController()
   const closed = new Promise<void>((resolve) => closing.signal.addEventListener('abort', () => resolve()))
   let work: Promise<void> = Promise.resolve()
@@ -109,7 +109,7 @@ export const openOutcomes = async (
     )
     own.catch(() => undefined) // reported below
     for (const adopted of adopt ? await adoptedSpools(options, diagnostics, closing.signal) : []) {
-      tellFound(adopted, diagnostics)
+      reportFound(adopted, diagnostics)
       const isSettled = await settle(adopted, diagnostics, closing.signal)
       const { isDone, late } = await recover(adopted, closing.signal, isSettled)
       if (!isDone) {
@@ -175,7 +175,7 @@ const adoptedSpools = async (
  * What an operator should know of the spool that a start found: a record that was cut short, bytes that cannot be read,
  * a disk that fails.
  */
-const tellFound = (spool: LocalSpool, diagnostics: Diagnostics): void => {
+const reportFound = (spool: LocalSpool, diagnostics: Diagnostics): void => {
   const { number, damaged, tornBytes, syncFailures } = spool.status()
   if (damaged + tornBytes + syncFailures > 0) {
     diagnostics.warn('spool_damaged', { spool: number, damaged, tornBytes, refusedSyncs: syncFailures })

@@ -25,9 +25,9 @@ const canBeDecoded = (text: string): boolean => {
 
 /** Several hosts with commas between them are tried in turn by the client. */
 const isPostgresUrl = (text: string): boolean => {
-  const [, before, hosts, after] = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^@/?#]*)(.*)$/s.exec(text) ?? []
+  const [, before, hosts = '', after] = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^@/?#]*)(.*)$/s.exec(text) ?? []
   if (before === undefined) return false
-  return hosts!.split(',').every((host) => urlOf(before + host + after, ['postgres:', 'postgresql:']) !== null)
+  return hosts.split(',').every((host) => urlOf(before + host + after, ['postgres:', 'postgresql:']) !== null)
 }
 
 /** Its path is the number of a database. */

@@ -118,7 +118,7 @@ const retired = async (life: Life, watches: OpenBudgets): Promise<void> => {
   await life.spend(watches, { nanoUsd: 10 }) // log time goes on
   const { ledger } = watches.leases
   const retirement = build.startRetirement({
-    ...{ log: world.log, ledger, instance: 'watches', givenUp: () => [], inParts: () => true, random: () => 0 },
+    ...{ log: world.log, ledger, instance: 'watches', retirements: () => [], inParts: () => true, random: () => 0 },
     ...{ nowMs: () => world.nowMs, newEpoch: () => 'retires', diagnostics: quiet, everyMs: 1e9 },
   })
   await retirement.look()

@@ -68,8 +68,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // Only what the admission reserved, not what a further attempt did.
   'orphans-at-their-first-price': {
     file: 'src/upkeep/budgets/orphans.ts',
-    text: 'said.findLast((each)',
-    planted: 'said.find((each)',
+    text: 'records.findLast((each)',
+    planted: 'records.find((each)',
   },
   // What a process left open whose spool another one adopts is forgotten.
   'adopted-not-settled': {

@@ -19,14 +19,14 @@ export class FoldThread {
 
   constructor() {
     this.#worker = new Worker(ownModuleUrl('projections/requests/load/fold-worker'))
-    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromFolder>) => this.#heard(data))
+    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromFolder>) => this.#receive(data))
     this.#worker.addEventListener('error', ({ message }) => this.#failed(message))
     this.#worker.addEventListener('close', () => this.#failed('it ended'))
   }
 
   /** Begins anew at these places: what was sent before is of no account. */
   open(partitions: readonly PartitionState[], cuts: Cuts): void {
-    this.#post({ tell: 'open', partitions, cuts })
+    this.#post({ type: 'open', partitions, cuts })
   }
 
   /** Hands over records of a partition; answers, when all are on their way, how many bytes they are. */
@@ -36,16 +36,16 @@ export class FoldThread {
       const parcel = pack(await this.#carrier(), partition, rest)
       bytes += sizeOf(parcel)
       rest = rest.slice(parcel.count)
-      this.#post({ tell: 'fold', parcel }, [parcel.numbers.buffer, parcel.bytes.buffer])
+      this.#post({ type: 'fold', parcel }, [parcel.numbers.buffer, parcel.bytes.buffer])
     }
     return bytes
   }
 
   /** The batch of what was handed over since the last one. */
   take(): Promise<FoldedBatch> {
-    return this.#unlessFailed((resolve) => {
+    return this.#orFailure((resolve) => {
       this.#onBatch = resolve
-      this.#post({ tell: 'take' })
+      this.#post({ type: 'take' })
     })
   }
 
@@ -53,7 +53,7 @@ export class FoldThread {
   done({ request, detail }: FoldedBatch): void {
     const pieces = [...request, ...detail]
     this.#post(
-      { tell: 'reuse', pieces },
+      { type: 'reuse', pieces },
       pieces.map(({ buffer }) => buffer),
     )
   }
@@ -65,7 +65,7 @@ export class FoldThread {
 
   async #carrier(): Promise<Carrier> {
     if (this.#free.length === 0)
-      await this.#unlessFailed<void>((resolve) => {
+      await this.#orFailure<void>((resolve) => {
         this.#onFree = resolve
       })
     return this.#free.pop()!
@@ -75,8 +75,8 @@ export class FoldThread {
     this.#worker.postMessage(message, [...buffers])
   }
 
-  #heard(message: FromFolder): void {
-    if (message.tell === 'folded') {
+  #receive(message: FromFolder): void {
+    if (message.type === 'folded') {
       this.#free.push(message.carrier)
       this.#onFree?.()
       this.#onFree = null
@@ -86,7 +86,7 @@ export class FoldThread {
     }
   }
 
-  #unlessFailed<Result>(wait: (resolve: (result: Result) => void) => void): Promise<Result> {
+  #orFailure<Result>(wait: (resolve: (result: Result) => void) => void): Promise<Result> {
     if (this.#failure !== null) return Promise.reject(this.#failure)
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
     this.#onFailure = reject

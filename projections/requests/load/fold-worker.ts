@@ -5,39 +5,40 @@ import { BatchFold, type FoldedBatch, type PartitionState } from './fold-batch.t
 import { type Carrier, type Parcel, unpack } from './parcel.ts'
 
 export type ToFolder =
-  | { readonly tell: 'open'; readonly partitions: readonly PartitionState[]; readonly cuts: Cuts }
-  | { readonly tell: 'fold'; readonly parcel: Parcel }
+  | { readonly type: 'open'; readonly partitions: readonly PartitionState[]; readonly cuts: Cuts }
+  | { readonly type: 'fold'; readonly parcel: Parcel }
   /** The batch ends here. */
-  | { readonly tell: 'take' }
+  | { readonly type: 'take' }
   /** A batch was written: its memory, to be filled again. */
-  | { readonly tell: 'reuse'; readonly pieces: readonly Uint8Array<ArrayBuffer>[] }
+  | { readonly type: 'reuse'; readonly pieces: readonly Uint8Array<ArrayBuffer>[] }
 
 export type FromFolder =
   /** A parcel was folded: its memory, to be filled again. */
-  { readonly tell: 'folded'; readonly carrier: Carrier } | { readonly tell: 'batch'; readonly batch: FoldedBatch }
+  { readonly type: 'folded'; readonly carrier: Carrier } | { readonly type: 'batch'; readonly batch: FoldedBatch }
 
 declare const self: Worker
 
 const free: Uint8Array<ArrayBuffer>[] = []
 const makePiece = () => free.pop() ?? new Uint8Array(PIECE_BYTES)
+// The state of this thread: it folds for one load, which begins with `open`.
 let fold: BatchFold | null = null
 
-const answer = (message: FromFolder, buffers: readonly ArrayBuffer[]) => self.postMessage(message, [...buffers])
+const post = (message: FromFolder, buffers: readonly ArrayBuffer[]) => self.postMessage(message, [...buffers])
 
-const heard = (message: ToFolder): void => {
-  if (message.tell === 'open') fold = new BatchFold(message.partitions, message.cuts, makePiece)
-  else if (message.tell === 'fold') {
+const receive = (message: ToFolder): void => {
+  if (message.type === 'open') fold = new BatchFold(message.partitions, message.cuts, makePiece)
+  else if (message.type === 'fold') {
     const { parcel } = message
     for (const record of unpack(parcel)) fold!.add(parcel.partition, record)
     const { numbers, bytes } = parcel
-    answer({ tell: 'folded', carrier: { numbers, bytes } }, [numbers.buffer, bytes.buffer])
-  } else if (message.tell === 'take') {
+    post({ type: 'folded', carrier: { numbers, bytes } }, [numbers.buffer, bytes.buffer])
+  } else if (message.type === 'take') {
     const batch = fold!.take()
-    answer(
-      { tell: 'batch', batch },
+    post(
+      { type: 'batch', batch },
       [...batch.request, ...batch.detail, ...batch.usage.map(({ text }) => text)].map(({ buffer }) => buffer),
     )
   } else free.push(...message.pieces.filter(({ buffer }) => buffer.byteLength === PIECE_BYTES))
 }
 
-self.onmessage = ({ data }: MessageEvent<ToFolder>) => heard(data)
+self.onmessage = ({ data }: MessageEvent<ToFolder>) => receive(data)

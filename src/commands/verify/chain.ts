@@ -26,7 +26,7 @@ export interface VerifiedChain {
   readonly state: ChainFold['state']
 }
 
-const POISON_TOLD = 20
+const MAX_POISON_SHOWN = 20
 
 /** Folds the whole log once. What it finds has the offset. */
 export const verifyChain = async (chain: ChainToVerify): Promise<VerifiedChain> => {
@@ -44,7 +44,7 @@ export const verifyChain = async (chain: ChainToVerify): Promise<VerifiedChain> 
     const step = fold.take(record, true)
     if (step.kind === 'turn') turns += 1
     const found = step.kind === 'poison' ? step.poison : malformedOf(step, record)
-    if (found !== null && poison.length < POISON_TOLD) poison.push(found)
+    if (found !== null && poison.length < MAX_POISON_SHOWN) poison.push(found)
     if (fold.next === snapshot.start?.next) held = { digest: fold.state.digest(), tip: fold.tip }
   }
   const gap = await readAll(chain, end, fold, take)

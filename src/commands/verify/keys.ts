@@ -10,7 +10,7 @@ import type { Finding } from './verify.ts'
 const KEYS = TOPICS.keys.name
 /** Where compaction took the last records, their offsets are never seen: so long nothing more is waited for. */
 const SILENT_MS = 5_000
-const TOLD = 20
+const MAX_SHOWN = 20
 
 export interface KeysToVerify {
   readonly log: EventLog
@@ -108,7 +108,7 @@ const compared = (state: Pick<ControlState, 'table'>, held: ReadonlySet<string>,
     if (credential !== null) look(credential.key_id, `the credential of provider ${name} (${id})`, 'set it anew')
   for (const [id, { key_id }] of state.table('operators').rows())
     look(key_id, `operator ${id}, who cannot sign in`, 'delete this operator and make another')
-  const more = lacking.length - TOLD
+  const more = lacking.length - MAX_SHOWN
   return {
     title: KEYS,
     rows: [
@@ -116,7 +116,7 @@ const compared = (state: Pick<ControlState, 'table'>, held: ReadonlySet<string>,
       ['sealed secrets', String(secrets)],
       ['secrets without their key', String(lacking.length)],
     ],
-    problems: more > 0 ? [...lacking.slice(0, TOLD), `${KEYS} lacks ${more} more data keys`] : lacking,
+    problems: more > 0 ? [...lacking.slice(0, MAX_SHOWN), `${KEYS} lacks ${more} more data keys`] : lacking,
     warnings: [],
   }
 }

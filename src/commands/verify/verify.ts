@@ -68,22 +68,22 @@ const chainOf = async (
     each: async (records) => audit?.take(records),
     signal,
   })
-  tell(chain, print, complain)
+  printFinding(chain, print, complain)
   // A broken chain gives only a former state, whose secrets may have been replaced since.
   if (chain.problems.length > 0) return [chain]
   const keys = await keysOf(state)
-  tell(keys, print, complain)
+  printFinding(keys, print, complain)
   return [chain, keys]
 }
 
 /** Prints what has not been printed, and how many problems there are in all. The exit code. */
 const conclude = (
   { print, complain }: VerifyCommand,
-  told: readonly Finding[],
+  printed: readonly Finding[],
   derived: readonly Finding[],
 ): number => {
-  for (const finding of derived) tell(finding, print, complain)
-  const problems = [...told, ...derived].reduce((sum, finding) => sum + finding.problems.length, 0)
+  for (const finding of derived) printFinding(finding, print, complain)
+  const problems = [...printed, ...derived].reduce((sum, finding) => sum + finding.problems.length, 0)
   print(problems === 0 ? '\nEverything agrees.' : `\n${problems} ${problems === 1 ? 'thing is' : 'things are'} wrong.`)
   return problems === 0 ? 0 : 1
 }
@@ -182,7 +182,7 @@ const readModels = async (sql: Sql, log: EventLog, audit: AuditCheck): Promise<F
   return { title: 'read models', rows, problems: audit.problems(), warnings: [] }
 }
 
-const tell = (
+const printFinding = (
   { title, rows, problems, warnings }: Finding,
   print: VerifyCommand['print'],
   complain: VerifyCommand['complain'],

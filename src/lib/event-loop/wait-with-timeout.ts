@@ -10,7 +10,11 @@ const SLOW_MS = 15_000
  * Waits on for work that was not done in time, as long as it is only slow: until whoever it waits for is seen to be away, or the time is up. What was
  * decided just before a start (a budget, a key that was revoked) then holds from the first request on.
  */
-export const unlessAway = async (work: Promise<unknown>, away: Promise<void>, limitMs = SLOW_MS): Promise<void> => {
+export const waitUnlessUnreachable = async (
+  work: Promise<unknown>,
+  away: Promise<void>,
+  limitMs = SLOW_MS,
+): Promise<void> => {
   const patience = Promise.withResolvers<void>()
   const timer = setTimeout(patience.resolve, limitMs)
   try {
@@ -22,7 +26,7 @@ export const unlessAway = async (work: Promise<unknown>, away: Promise<void>, li
 }
 
 /** Waits for the work a little. What fails within that time is thrown, what fails later is told. True when it was done in time. */
-export const soon = async (work: Promise<unknown>, onLate: (error: unknown) => void): Promise<boolean> => {
+export const waitBriefly = async (work: Promise<unknown>, onLate: (error: unknown) => void): Promise<boolean> => {
   let late = false
   const watched = work.then(
     () => true,

@@ -64,7 +64,7 @@ export class BudgetLeases {
       monotonicMs: deps.monotonicMs,
       next: (partition) => this.#next(partition),
       written: (batch) => {
-        for (const open of batch.told) open.toldNow()
+        for (const open of batch.told) open.announcedNow()
         // A request may have begun to take of it meanwhile: what it charges is told once it is done.
         for (const open of batch.closed) if (open.isIdle && open.neededFrom === null) this.former.delete(open)
       },

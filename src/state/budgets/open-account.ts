@@ -114,7 +114,7 @@ export class OpenAccount {
   }
 
   /** The batch stands in the log. */
-  toldNow(): void {
+  announcedNow(): void {
     this.#tellingFrom = null
   }
 

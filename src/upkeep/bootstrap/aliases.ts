@@ -11,7 +11,7 @@ import { decideEndpoint, endpointKey } from '../../domain/steering/endpoint.ts'
 import { modelEntries, tenantOf } from './names.ts'
 import { providerNamed } from './providers.ts'
 
-const sameWord = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase()
+const isSameAlias = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase()
 
 /** Whether the command was refused since another row has the alias. */
 const isTaken = (error: unknown): error is Rejection =>
@@ -32,7 +32,7 @@ const refusalOf = (decide: () => unknown): string | null => {
  * Decides with as many of the wanted aliases as can be taken. Aliases that the row has already (`had`) go before new
  * ones.
  */
-export const decideWithWords = (
+export const decideWithAliases = (
   wanted: readonly string[],
   had: readonly string[],
   decide: (aliases: string[]) => EventRecord[],
@@ -42,18 +42,18 @@ export const decideWithWords = (
   } catch (error) {
     if (!isTaken(error)) throw error
   }
-  const isHad = (word: string) => had.some((own) => sameWord(own, word))
+  const isHad = (alias: string) => had.some((own) => isSameAlias(own, alias))
   const taken = new Set<string>()
-  const without = () => wanted.filter((word) => taken.has(word))
-  for (const word of [...wanted.filter(isHad), ...wanted.filter((word) => !isHad(word))]) {
-    taken.add(word)
-    if (refusalOf(() => decide(without())) !== null) taken.delete(word)
+  const without = () => wanted.filter((alias) => taken.has(alias))
+  for (const alias of [...wanted.filter(isHad), ...wanted.filter((alias) => !isHad(alias))]) {
+    taken.add(alias)
+    if (refusalOf(() => decide(without())) !== null) taken.delete(alias)
   }
   return decide(without())
 }
 
 /** The aliases of entries that are not in effect, once everything is seeded. */
-export const wordNotes = (bootstrap: Bootstrap, state: ControlReader): string[] => {
+export const aliasNotes = (bootstrap: Bootstrap, state: ControlReader): string[] => {
   const { endpoints = [] } = bootstrap
   return [
     ...modelEntries(bootstrap).flatMap(({ provider, name, aliases = [] }) => {
@@ -88,10 +88,10 @@ export const wordNotes = (bootstrap: Bootstrap, state: ControlReader): string[] 
 }
 
 const lacking = (wanted: readonly string[], had: readonly string[]): readonly string[] =>
-  wanted.filter((word) => !had.some((own) => sameWord(own, word)))
+  wanted.filter((alias) => !had.some((own) => isSameAlias(own, alias)))
 
-const notesOf = (what: string, missing: readonly string[], decide: (word: string) => unknown): string[] =>
-  missing.flatMap((word) => {
-    const why = refusalOf(() => decide(word))
-    return why === null ? [] : [`${what}: it goes without the alias "${word}": ${why}`]
+const notesOf = (what: string, missing: readonly string[], decide: (alias: string) => unknown): string[] =>
+  missing.flatMap((alias) => {
+    const why = refusalOf(() => decide(alias))
+    return why === null ? [] : [`${what}: it goes without the alias "${alias}": ${why}`]
   })

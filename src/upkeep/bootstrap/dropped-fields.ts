@@ -19,7 +19,7 @@ const SIZES = ['context_window', 'max_output_tokens'] as const
 export type KnownFacts = Map<BootstrapModel, ModelFacts>
 
 /** Notes about dropped fields, once everything is seeded: what an entry sets may have replaced what it does not set. */
-export const unsaidNotes = (known: KnownFacts, state: ControlReader, kinds: KindTable): string[] => {
+export const droppedFieldNotes = (known: KnownFacts, state: ControlReader, kinds: KindTable): string[] => {
   const notes = [...known].flatMap(([entry, facts]) => {
     const { provider: providerName, name } = entry
     const provider = providerNamed(state, providerName)
@@ -27,20 +27,20 @@ export const unsaidNotes = (known: KnownFacts, state: ControlReader, kinds: Kind
     if (provider === undefined || row?.managed_by !== 'bootstrap') return []
     const { listing } = kinds.resolve(provider.kind) ?? {}
     const what = `bootstrap.models "${name}" of "${providerName}"`
-    return unsaidOf(entry, row, facts, listing).map((note) => `${what}: ${note}`)
+    return droppedFieldsOf(entry, row, facts, listing).map((note) => `${what}: ${note}`)
   })
   return notes.sort() // they came as providers were read, beside one another
 }
 
 /** `known`: the facts of catalogues and of the kind. `listing`: how the provider lists models; undefined: it cannot. */
-const unsaidOf = (
+const droppedFieldsOf = (
   entry: BootstrapModel,
   row: ModelRow,
   known: ModelFacts,
   listing: ProviderKind['listing'],
 ): string[] => {
-  const figures = [...unsaidFigures(entry, row, known, listing), ...unsaidTiers(entry, row, known)]
-  const capabilities = unsaidCapabilities(entry, row, known, listing)
+  const figures = [...droppedFigures(entry, row, known, listing), ...droppedTiers(entry, row, known)]
+  const capabilities = droppedCapabilities(entry, row, known, listing)
   return [
     ...(figures.length === 0 ? [] : [`${figures.join(', ')}: ${STAYS}: say it, or null`]),
     ...(capabilities === null ? [] : [`${capabilities}: ${STAYS}: say capabilities`]),
@@ -50,7 +50,7 @@ const unsaidOf = (
 const isPriced = (entry: BootstrapModel): boolean =>
   entry.input_cost_per_million !== undefined || entry.output_cost_per_million !== undefined
 
-const unsaidFigures = (
+const droppedFigures = (
   entry: BootstrapModel,
   row: ModelRow,
   known: ModelFacts,
@@ -69,14 +69,14 @@ const unsaidFigures = (
 }
 
 /** No listing has tiers. */
-const unsaidTiers = (entry: BootstrapModel, row: ModelRow, known: ModelFacts): string[] => {
+const droppedTiers = (entry: BootstrapModel, row: ModelRow, known: ModelFacts): string[] => {
   const tiers = row.price_tiers ?? null
   if (isPriced(entry) || entry.price_tiers !== undefined || tiers === null) return []
   return canonicalJson(tiers) === canonicalJson(known.price_tiers ?? null) ? [] : ['price_tiers']
 }
 
 /** The member that a new model would have otherwise: its capabilities, or only their source. */
-const unsaidCapabilities = (
+const droppedCapabilities = (
   entry: BootstrapModel,
   row: ModelRow,
   known: ModelFacts,

@@ -5,7 +5,7 @@ import { BUDGET_DEFAULTS } from '../../domain/budgets/budget.ts'
 import { DEFAULT_TENANT } from './names.ts'
 
 /** One entry: where it stands, and what makes it the one that it is. */
-interface Told {
+interface IdentifiedEntry {
   readonly path: string
   readonly identity: readonly string[]
 }
@@ -28,7 +28,7 @@ export const repetitionFlaw = (bootstrap: Bootstrap): string | null => {
 }
 
 /** The entries of each section, with the identity by which the tables of the state distinguish rows. */
-const sectionsOf = (bootstrap: Bootstrap): readonly (readonly Told[])[] => {
+const sectionsOf = (bootstrap: Bootstrap): readonly (readonly IdentifiedEntry[])[] => {
   const { tenants = [], keys = [], providers = [], models = [], endpoints = [] } = bootstrap
   const { overrides = [], budgets = [] } = bootstrap
   const keyNamed = keyNames(keys)
@@ -87,8 +87,8 @@ const targetOf = ({ tenant, target }: BootstrapOverride, keyNamed: ReadonlyMap<s
   // Names of keys may end in blanks.
   const key = /^key:(.*)$/s.exec(target ?? '')?.[1]
   if (key !== undefined) return `key:${tenant === undefined ? (keyNamed.get(key) ?? key) : key}`
-  const [, word = '', rest = ''] = /^(provider|model|key|tool|endpoint):\s*(.*)$/is.exec(text) ?? []
-  const what = word.toLowerCase()
+  const [, prefix = '', rest = ''] = /^(provider|model|key|tool|endpoint):\s*(.*)$/is.exec(text) ?? []
+  const what = prefix.toLowerCase()
   if (what === 'key') return `key:${tenant === undefined ? (keyNamed.get(rest) ?? rest) : rest}`
   if (what === 'tool') return `tool:${rest}`
   if (what !== '') return `${what}:${rest.toLowerCase()}`

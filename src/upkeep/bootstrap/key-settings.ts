@@ -80,7 +80,7 @@ export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] =>
         .filter(({ status, managed_by }) => status === 'active' && managed_by === 'bootstrap')
         .flatMap((row) => {
           const wanted = lastingNoLonger(row, one, mayProlong(one, row, rows))
-          const policy = unlessRefused(() => policyDifferenceOf(state, row, one))
+          const policy = valueOrRefusal(() => policyDifferenceOf(state, row, one))
           return changed(state, row, typeof policy === 'string' ? wanted : { ...wanted, ...policy })
         })
     },
@@ -88,7 +88,7 @@ export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] =>
 }
 
 /** What it answers, or why it was refused. */
-const unlessRefused = <Value>(decide: () => Value): Value | string => {
+const valueOrRefusal = <Value>(decide: () => Value): Value | string => {
   try {
     return decide()
   } catch (error) {
@@ -159,7 +159,7 @@ const staysEnded = (row: ApiKeyRow, one: Listed): string[] => {
 }
 
 const inVain = (state: ControlReader, row: ApiKeyRow, one: Listed): string[] => {
-  const policy = unlessRefused(() => policyDifferenceOf(state, row, one))
+  const policy = valueOrRefusal(() => policyDifferenceOf(state, row, one))
   const refused = typeof policy === 'string' ? [policy] : []
   if (row.managed_by === 'bootstrap') return refused
   const members = Object.keys({ ...differenceOf(row, one), ...(typeof policy === 'string' ? {} : policy) })

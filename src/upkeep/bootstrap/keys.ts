@@ -128,8 +128,8 @@ const expiryOf = (entry: BootstrapKey | null, nowMs: number): string | null => {
 export const policyOf = (state: ControlReader, tenantId: string, entry: BootstrapKey | null): string | null => {
   const name = entry?.routing_policy
   if (name === undefined) return null
-  const said = entry?.routing_policy_owner
-  const owners = said === undefined ? [tenantId, null] : [said === 'tenant' ? tenantId : null]
+  const policyOwner = entry?.routing_policy_owner
+  const owners = policyOwner === undefined ? [tenantId, null] : [policyOwner === 'tenant' ? tenantId : null]
   const [id] = owners.flatMap((owner) => state.table('policies').find('name', policyKey(owner, name)))
   if (id === undefined) throw new Rejection('invalid', `no policy that its tenant can use is named "${name}"`)
   return id

@@ -12,7 +12,7 @@ import { decideToolPolicy, TOOL_POLICY_DEFAULTS, toolPolicyKey } from '../../dom
 import { CACHE_RULE_DEFAULTS, cacheRuleKey, decideCacheRule } from '../../domain/steering/cache-rule.ts'
 import { DEFAULT_TENANT, type KeyNaming, keyNamingOf, keyOf, tenantOf } from './names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './step.ts'
-import { forgottenLine } from './unlisted.ts'
+import { unlistedLine } from './unlisted.ts'
 
 /** One entry of a section. */
 export type Entry<Section extends keyof Bootstrap> = NonNullable<Bootstrap[Section]>[number]
@@ -104,9 +104,9 @@ const seedTool = (state: ControlReader, id: string, entry: Entry<'tools'>): Even
 }
 
 /** The fields of a tool that an entry sets. */
-export const toolOf = ({ tenant: _, kind = 'function', enabled = true, ...said }: Entry<'tools'>) => ({
+export const toolOf = ({ tenant: _, kind = 'function', enabled = true, ...rest }: Entry<'tools'>) => ({
   ...TOOL_DEFAULTS,
-  ...said,
+  ...rest,
   kind,
   enabled,
 })
@@ -122,10 +122,10 @@ const seedToolPolicy = (state: ControlReader, id: string, entry: Entry<'tool_pol
 }
 
 /** What the settings once made in these sections and no longer name. */
-export const forgottenLimits = ({ bootstrap }: SeedInput, { live }: Pick<SeedDeps, 'live'>): string[] => {
+export const unlistedLimits = ({ bootstrap }: SeedInput, { live }: Pick<SeedDeps, 'live'>): string[] => {
   const { control } = live
   const left: string[] = []
-  const remember = (what: string, section: string) => left.push(forgottenLine(what, section))
+  const remember = (what: string, section: string) => left.push(unlistedLine(what, section))
   const naming = keyNamingOf(bootstrap)
   const budgets = new Set((bootstrap.budgets ?? []).map((entry) => namedBudget(control, naming, entry)))
   for (const [, row] of control.table('budgets').rows())

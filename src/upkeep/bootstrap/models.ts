@@ -9,7 +9,7 @@ import { GatewayError } from '../../wire/errors.ts'
 import { factsBeside, type ModelFacts } from '../models/model-facts.ts'
 import { canList } from '../models/model-listing.ts'
 import { commandsOf } from '../models/model-sync.ts'
-import { decideWithWords } from './aliases.ts'
+import { decideWithAliases } from './aliases.ts'
 import type { KnownFacts } from './dropped-fields.ts'
 import { modelEntries } from './names.ts'
 import { providerNamed } from './providers.ts'
@@ -76,10 +76,10 @@ const entrySteps = async (
   const steps: (SeedStep | null)[] = new Array(entries.length).fill(null)
   const places = [...Map.groupBy(entries.keys(), (at) => entries[at]!.provider.toLowerCase()).values()]
   for (let from = 0; from < places.length; from += AT_ONCE) {
-    const asked = places.slice(from, from + AT_ONCE).map(async (ofProvider) => {
+    const listings = places.slice(from, from + AT_ONCE).map(async (ofProvider) => {
       for (const at of ofProvider) steps[at] = await modelStep(entries[at]!, expected, known, deps, report)
     })
-    await Promise.all(asked)
+    await Promise.all(listings)
   }
   return steps.filter((step) => step !== null)
 }
@@ -105,8 +105,8 @@ const modelStep = async (
   if (row?.managed_by === 'bootstrap')
     known.set(entry, await deps.modelCatalogue.factsOfListed(provider, unknown(upstreamModel)))
   const id = deps.newId('mod')
-  const isPatient = entry.aliases !== undefined && entry.aliases.length > 0
-  return { what, isPatient, decide: (state) => decideEntry(state, id, entry, facts) }
+  const isDeferrable = entry.aliases !== undefined && entry.aliases.length > 0
+  return { what, isDeferrable, decide: (state) => decideEntry(state, id, entry, facts) }
 }
 
 /**
@@ -126,20 +126,20 @@ const decideEntry = (state: ControlReader, id: string, entry: BootstrapModel, fa
   const provider = providerNamed(state, providerName)
   if (provider === undefined) return [] // deleted meanwhile, on purpose
   const status = enabled === false ? 'disabled' : 'active'
-  const { capability_source: said = 'operator' } = given
-  const source = given.capabilities === undefined ? {} : { capability_source: said }
+  const { capability_source: statedSource = 'operator' } = given
+  const source = given.capabilities === undefined ? {} : { capability_source: statedSource }
   const [existing] = state.table('models').find('natural', naturalKey(provider.id, name))
   const row = existing === undefined ? undefined : state.table('models').get(existing)
   if (row !== undefined) {
     if (row.managed_by !== 'bootstrap') return []
     const fields = { ...unfilled(entry), ...given, ...source }
     const changed = { do: 'change', id: row.id, status, managed_by: 'bootstrap', ...fields } as const
-    return decideWithWords(fields.aliases, row.aliases, (aliases) => decideModel(state, { ...changed, aliases }))
+    return decideWithAliases(fields.aliases, row.aliases, (aliases) => decideModel(state, { ...changed, aliases }))
   }
   if (facts === null) return [] // deleted meanwhile too
   const fields = { ...facts, ...factsBeside(given, facts), ...unfilled(entry), ...given, ...source }
   const made = { do: 'create', id, name, provider_id: provider.id, status, managed_by: 'bootstrap', ...fields } as const
-  return decideWithWords(fields.aliases, [], (aliases) => decideModel(state, { ...made, aliases }))
+  return decideWithAliases(fields.aliases, [], (aliases) => decideModel(state, { ...made, aliases }))
 }
 
 /** Models of seeded providers that have none: what the provider lists, else the well-known ones. */

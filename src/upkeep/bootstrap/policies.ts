@@ -9,13 +9,13 @@ import type { SeedDeps, SeedInput, SeedStep } from './step.ts'
 
 /** The fields of a policy that an entry sets. `modelMeant`: a model that it names, as rows have it. */
 export const policyOf = (modelMeant: (name: string) => string, given: Partial<PolicyFields>): PolicyFields => {
-  const said = { ...POLICY_DEFAULTS, ...given }
-  const { models: own, context_window_models: long } = said.fallback
+  const merged = { ...POLICY_DEFAULTS, ...given }
+  const { models: own, context_window_models: long } = merged.fallback
   return {
-    ...said,
-    models: said.models.map(modelMeant),
+    ...merged,
+    models: merged.models.map(modelMeant),
     fallback: {
-      ...said.fallback,
+      ...merged.fallback,
       ...(own === undefined ? {} : { models: own.map(modelMeant) }),
       ...(long === undefined ? {} : { context_window_models: long.map(modelMeant) }),
     },

@@ -16,7 +16,7 @@ import {
 import { isDay } from '../../lib/time/iso-time.ts'
 import { providerNamed } from './providers.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './step.ts'
-import { forgottenLine } from './unlisted.ts'
+import { unlistedLine } from './unlisted.ts'
 
 interface Wanted {
   readonly provider: string
@@ -114,13 +114,13 @@ const overlaps = ({ from, to }: PriceCorrectionRow, { fromMs, toMs }: Wanted): b
   Date.parse(from) < toMs && fromMs < Date.parse(to)
 
 /** The corrections that the settings once made and no longer contain, or contain with other values. */
-export const forgottenCorrections = ({ price_corrections = [] }: Bootstrap, state: ControlReader): string[] => {
+export const unlistedCorrections = ({ price_corrections = [] }: Bootstrap, state: ControlReader): string[] => {
   const named = new Set(price_corrections.map(meaningOf))
   return [...state.table('price_corrections').rows()]
     .filter(([, row]) => row.managed_by === 'bootstrap')
     .filter(([, row]) => !named.has(`${correctedKey(row.provider, row.model)}\0${textOfRow(row)}`))
     .map(([id, { provider, model }]) =>
-      forgottenLine(
+      unlistedLine(
         `the price correction ${id} ("${model}" of "${provider}")`,
         'price_corrections',
         'it stays until a later one of the same time holds',

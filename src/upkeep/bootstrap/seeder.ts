@@ -4,21 +4,21 @@
 
 import { decideTenant } from '../../domain/access/tenant.ts'
 import type { ControlReader } from '../../domain/control.ts'
-import { wordNotes } from './aliases.ts'
+import { aliasNotes } from './aliases.ts'
 import { requireReferences } from './check.ts'
-import { type KnownFacts, unsaidNotes } from './dropped-fields.ts'
+import { droppedFieldNotes, type KnownFacts } from './dropped-fields.ts'
 import { usualTextNotes, workingTexts } from './given-keys.ts'
 import { keySettingNotes, keySettingSteps } from './key-settings.ts'
 import { keySteps, mintedKeys, prepareKeys } from './keys.ts'
-import { forgottenLimits, limitSteps } from './limits.ts'
+import { limitSteps, unlistedLimits } from './limits.ts'
 import { modelSteps } from './models.ts'
 import { DEFAULT_TENANT } from './names.ts'
 import { policyNotes, policySteps } from './policies.ts'
-import { forgottenCorrections, priceSteps } from './prices.ts'
+import { priceSteps, unlistedCorrections } from './prices.ts'
 import { providerSteps } from './providers.ts'
 import { steeringNotes, steeringSteps } from './steering.ts'
 import { commitSteps, type SeedDeps, type SeedInput, type SeedReport, type SeedStep } from './step.ts'
-import { forgotten } from './unlisted.ts'
+import { unlistedNotes } from './unlisted.ts'
 
 const tenantSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   const entries = bootstrap.tenants ?? []
@@ -62,16 +62,16 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     await commitSteps(steps, deps, report)
     report.minted.push(...mintedKeys(keys, control))
     report.working.push(...workingTexts(keys, control))
-    report.notes.push(...unsaidNotes(known, control, deps.kindTable))
-    report.notes.push(...wordNotes(input.bootstrap, control), ...keySettingNotes(keys, control))
+    report.notes.push(...droppedFieldNotes(known, control, deps.kindTable))
+    report.notes.push(...aliasNotes(input.bootstrap, control), ...keySettingNotes(keys, control))
     report.notes.push(...usualTextNotes(keys, control))
     report.notes.push(
       ...policyNotes(input.bootstrap, control),
-      ...forgotten(input, deps),
-      ...forgottenLimits(input, deps),
+      ...unlistedNotes(input, deps),
+      ...unlistedLimits(input, deps),
     )
     report.notes.push(...steeringNotes(input.bootstrap, control, deps.nowMs()))
-    report.notes.push(...forgottenCorrections(input.bootstrap, control))
+    report.notes.push(...unlistedCorrections(input.bootstrap, control))
     return report
   }
 }

@@ -17,17 +17,21 @@ import {
 import { decideOverride } from '../../domain/steering/override.ts'
 import { isInForce, type OverrideRow, overrideKey } from '../../domain/steering/override-row.ts'
 import { overrideKindOf, overrideValueOf, targetOf } from '../../domain/steering/override-target.ts'
-import { decideWithWords } from './aliases.ts'
+import { decideWithAliases } from './aliases.ts'
 import { type KeyNaming, keyNamingOf, keyOf, momentOf, tenantOf } from './names.ts'
 import type { SeedDeps, SeedInput, SeedStep } from './step.ts'
-import { forgottenLine } from './unlisted.ts'
+import { unlistedLine } from './unlisted.ts'
 
 /** They come after models and keys, which they name, and before budgets and cache rules, which name endpoint scopes. */
 export const steeringSteps = ({ bootstrap }: SeedInput, deps: Pick<SeedDeps, 'newId' | 'nowMs'>): SeedStep[] => {
   const endpoints = (bootstrap.endpoints ?? []).map((entry): SeedStep => {
     const id = deps.newId('end')
-    const isPatient = entry.aliases !== undefined && entry.aliases.length > 0
-    return { what: `bootstrap.endpoints "${entry.slug}"`, isPatient, decide: (state) => seedEndpoint(state, id, entry) }
+    const isDeferrable = entry.aliases !== undefined && entry.aliases.length > 0
+    return {
+      what: `bootstrap.endpoints "${entry.slug}"`,
+      isDeferrable,
+      decide: (state) => seedEndpoint(state, id, entry),
+    }
   })
   const naming = keyNamingOf(bootstrap)
   const overrides = (bootstrap.overrides ?? []).map((entry, i): SeedStep => {
@@ -45,7 +49,7 @@ const seedEndpoint = (state: ControlReader, id: string, entry: BootstrapEndpoint
   const [row] = endpoints.findRows('slug', endpointKey(tenant_id, slug))
   if (row !== undefined && row.managed_by !== 'bootstrap') return []
   const wanted = { do: 'upsert', id, slug, tenant_id, managed_by: 'bootstrap', ...fields } as const
-  return decideWithWords(aliases, row?.aliases ?? [], (words) => decideEndpoint(state, { ...wanted, aliases: words }))
+  return decideWithAliases(aliases, row?.aliases ?? [], (words) => decideEndpoint(state, { ...wanted, aliases: words }))
 }
 
 /** The fields of an endpoint scope that an entry sets. `modelMeant`: a model that it names, as rows have it. */
@@ -58,10 +62,10 @@ const overridesOf = (
   modelMeant: (name: string) => string,
   given: BootstrapEndpoint['overrides'],
 ): EndpointOverrides => {
-  const said = { ...NOTHING_OVERRIDDEN, ...given }
-  const { forced_model: forced, preferred_models: preferred } = said
+  const merged = { ...NOTHING_OVERRIDDEN, ...given }
+  const { forced_model: forced, preferred_models: preferred } = merged
   return {
-    ...said,
+    ...merged,
     forced_model: forced === null ? null : modelMeant(forced),
     preferred_models: preferred.map(modelMeant),
   }
@@ -70,13 +74,13 @@ const overridesOf = (
 /** What an entry is about: the last row of these three decides. Throws Rejection for what nothing has. */
 const aboutOf = (state: ControlReader, naming: KeyNaming, entry: BootstrapOverride) => {
   const tenant_id = tenantOf(state, entry.tenant)
-  const given = targetSaid(entry, (name) => keyOf(state, naming, tenant_id, name))
+  const given = apiTargetOf(entry, (name) => keyOf(state, naming, tenant_id, name))
   const kind = overrideKindOf(entry.kind)
   return { kind, target: targetOf(state, kind, given, true), tenant_id }
 }
 
 /** The target of an entry in the API's form. `keyMeant`: the id of the key that a name means. */
-export const targetSaid = ({ target }: BootstrapOverride, keyMeant: (name: string) => string): string | null => {
+export const apiTargetOf = ({ target }: BootstrapOverride, keyMeant: (name: string) => string): string | null => {
   const name = /^key:(.*)$/s.exec(target ?? '')?.[1]
   return name === undefined ? (target ?? null) : `key:${keyMeant(name)}`
 }
@@ -105,9 +109,9 @@ const seedOverride = (
   const row = deciding === undefined ? undefined : overrides.get(deciding)!
   if (row !== undefined) {
     if (!isSeeded(row)) return []
-    const said = { value: row.value, reason: row.reason, expires_at: row.expires_at, enabled: row.enabled }
+    const current = { value: row.value, reason: row.reason, expires_at: row.expires_at, enabled: row.enabled }
     const value = overrideValueOf(state, kind, wanted, true)
-    if (canonicalJson(said) === canonicalJson({ value, reason, expires_at, enabled: true })) return []
+    if (canonicalJson(current) === canonicalJson({ value, reason, expires_at, enabled: true })) return []
   }
   return decideOverride(state, {
     do: 'write',
@@ -134,12 +138,12 @@ export const steeringNotes = (bootstrap: Bootstrap, state: ControlReader, nowMs:
   const named = new Set(endpoints.map(({ slug, tenant }) => endpointKey(tenantOf(state, tenant), slug)))
   for (const [, row] of state.table('endpoints').rows())
     if (row.managed_by === 'bootstrap' && !named.has(endpointKey(row.tenant_id, row.slug)))
-      notes.push(forgottenLine(`the endpoint scope "${row.slug}"`, 'endpoints'))
-  return [...notes, ...forgottenOverrides(bootstrap, state, nowMs)]
+      notes.push(unlistedLine(`the endpoint scope "${row.slug}"`, 'endpoints'))
+  return [...notes, ...unlistedOverrides(bootstrap, state, nowMs)]
 }
 
 /** Only those that are in force. */
-const forgottenOverrides = (bootstrap: Bootstrap, state: ControlReader, nowMs: number): string[] => {
+const unlistedOverrides = (bootstrap: Bootstrap, state: ControlReader, nowMs: number): string[] => {
   const { overrides = [] } = bootstrap
   const naming = keyNamingOf(bootstrap)
   const named = new Set(
@@ -157,6 +161,6 @@ const forgottenOverrides = (bootstrap: Bootstrap, state: ControlReader, nowMs: n
     .filter(([, row]) => isSeeded(row) && isInForce(row, nowMs))
     .filter(([, row]) => !named.has(overrideKey(row.kind, row.target, row.tenant_id)))
     .map(([, { id, kind, target }]) =>
-      forgottenLine(`the override ${id} (${kind} ${target})`, 'overrides', 'it stays until it is taken back'),
+      unlistedLine(`the override ${id} (${kind} ${target})`, 'overrides', 'it stays until it is taken back'),
     )
 }

@@ -50,7 +50,7 @@ export interface SeedReport {
 export interface SeedStep {
   readonly what: string
   /** The step leaves out what another row has, and is decided again after the others, which may have released it. */
-  readonly isPatient?: boolean
+  readonly isDeferrable?: boolean
   decide(state: ControlReader): readonly EventRecord[]
 }
 
@@ -126,10 +126,10 @@ export const decideSteps = (
   }
   let next = from
   while (next < steps.length && take(next)) next++
-  const patient = steps.flatMap(({ isPatient }, step) => (isPatient === true && step >= from ? [step] : []))
+  const deferrable = steps.flatMap(({ isDeferrable }, step) => (isDeferrable === true && step >= from ? [step] : []))
   for (let retry = 0; next === steps.length && retry < MAX_RETRIES; retry++) {
     const before = { refused: refused.size, events: events.length }
-    for (const step of new Set([...patient, ...refused.keys()])) if (!take(step)) break
+    for (const step of new Set([...deferrable, ...refused.keys()])) if (!take(step)) break
     if (refused.size === before.refused && events.length === before.events) break
   }
   const notes = [...refused].sort(([a], [b]) => a - b).map(([, note]) => note)
@@ -140,7 +140,7 @@ export const decideSteps = (
  * Steps that undo what an earlier one does, which only the state shows: entries that name one thing in two ways.
  * Without this each would win at every second start; now the first one wins.
  */
-const withoutQuarrels = (
+const withoutConflicts = (
   base: ControlReader,
   steps: readonly SeedStep[],
   nowMs: number,
@@ -179,7 +179,7 @@ const withoutQuarrels = (
  */
 export const commitSteps = async (all: readonly SeedStep[], deps: SeedDeps, report: SeedReport): Promise<void> => {
   const { live, commit, nowMs } = deps
-  const { steps, notes: quarrels } = withoutQuarrels(live.control, all, nowMs())
+  const { steps, notes: conflicts } = withoutConflicts(live.control, all, nowMs())
   let notes = new Set<string>()
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     notes = new Set() // what an entry further down made room for is no longer refused
@@ -200,5 +200,5 @@ export const commitSteps = async (all: readonly SeedStep[], deps: SeedDeps, repo
     notes = new Set(left.notes)
     break
   }
-  report.notes.push(...quarrels, ...notes)
+  report.notes.push(...conflicts, ...notes)
 }

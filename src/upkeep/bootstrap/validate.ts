@@ -18,7 +18,7 @@ import { momentOf } from './names.ts'
 import { policyOf } from './policies.ts'
 import { requireSoundCorrection } from './prices.ts'
 import { providerFieldsOf } from './providers.ts'
-import { endpointOf, targetSaid } from './steering.ts'
+import { apiTargetOf, endpointOf } from './steering.ts'
 
 /** Stands for the id that a row will have: as long, since rows may be too large. */
 const ANY_ID = `some_${'0'.repeat(35)}`
@@ -96,13 +96,13 @@ const keyMeant = (name: string): string => (name === '' ? '' : ANY_ID)
 
 const requireOverride = (entry: BootstrapOverride): void => {
   requireMoment(entry)
-  requirePossibleTarget(entry.kind, targetSaid(entry, keyMeant))
+  requirePossibleTarget(entry.kind, apiTargetOf(entry, keyMeant))
   soundValueOf(entry.kind, entry.value ?? null)
 }
 
-const requireBudget = ({ tenant: _, scope, window = BUDGET_DEFAULTS.window, ...said }: Entry<'budgets'>): void => {
+const requireBudget = ({ tenant: _, scope, window = BUDGET_DEFAULTS.window, ...rest }: Entry<'budgets'>): void => {
   if (scope !== undefined && scope.type !== 'tenant') requireTargetId(scope)
-  requireSoundBudget(window, said)
+  requireSoundBudget(window, rest)
 }
 
 const requireRule = (entry: Entry<'cache_rules'>): void => {

@@ -20,19 +20,19 @@ const FORGOTTEN_MS = REMEMBERED_MS / 2
 /** Unless there are many of them. */
 const MANY_HOLDERS = MOST_HOLDERS / 2
 
-export interface TellingDeps {
+export interface ClosingDeps {
   readonly budgets: OpenBudgets
   budgetRow(id: string): BudgetRow | undefined
 }
 
-type Who = Pick<LeaseClosed, 'holder' | 'instance'>
+type HolderName = Pick<LeaseClosed, 'holder' | 'instance'>
 
 /** What the log does not know of a holder yet; none: nothing. */
-export const tellings = (
+export const closingEvents = (
   tenantId: string,
-  who: Who,
+  name: HolderName,
   accounts: ByAccount,
-  { budgets, budgetRow }: TellingDeps,
+  { budgets, budgetRow }: ClosingDeps,
   isSettled: boolean,
 ): BudgetEvent[] => {
   const { ledger } = budgets.leases
@@ -40,8 +40,8 @@ export const tellings = (
   const all: LeaseTally[] = []
   for (const [account, sums] of accounts) {
     const known = ledger.account(tenantId, account)
-    const before = known?.holders.get(who.holder)
-    const tally = told(account, sums, before)
+    const before = known?.holders.get(name.holder)
+    const tally = tallyOf(account, sums, before)
     if (
       before === undefined
         ? isForgotten(known, sums, ledger.place(tenantId).logAtMs)
@@ -58,8 +58,8 @@ export const tellings = (
     const some = all.slice(from, from + ACCOUNTS_A_RECORD)
     if (isSettled) {
       const sums = some.map(({ returned: _, ...rest }) => rest)
-      events.push({ type: 'lease.closed', data: { ...who, accounts: sums } })
-    } else events.push({ type: 'lease.settled', data: { ...who, accounts: some } })
+      events.push({ type: 'lease.closed', data: { ...name, accounts: sums } })
+    } else events.push({ type: 'lease.settled', data: { ...name, accounts: some } })
   }
   return events
 }
@@ -71,7 +71,7 @@ export const budgetOf = (account: string): string => account.slice(0, account.in
  * The larger of what the holder reported and what its outcomes charge, and what was settled for it since. An event that
  * closed it before, unless it was a retirement, included that.
  */
-export const told = (account: string, sums: Sums, before: Holder | undefined): LeaseTally => ({
+export const tallyOf = (account: string, sums: Sums, before: Holder | undefined): LeaseTally => ({
   account,
   returned: before?.returned ?? NO_AMOUNT,
   spent: plus(most(sums.spent, before === undefined || isExact(before) ? NO_AMOUNT : before.spent), sums.orphaned),

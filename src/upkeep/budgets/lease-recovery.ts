@@ -7,15 +7,15 @@ import { pause } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { LocalSpool } from '../../log/spool/spool.ts'
 import { BudgetScribe, type OpenBudgets, type ScribeDeps } from '../../state/budgets/budgets.ts'
-import { budgetOf, isExact, type TellingDeps, tellings, told } from './closing-events.ts'
-import { NOTHING_SAID, type OrphansSaid, writeOrphansSaid } from './reported-orphans.ts'
+import { budgetOf, isExact, type ClosingDeps, closingEvents, tallyOf } from './closing-events.ts'
+import { NOTHING_REPORTED, type ReportedOrphans, writeReportedOrphans } from './reported-orphans.ts'
 import { type ByAccount, NO_SUMS, noteNeeded, type SpentByHolder, type Sums, spentIn } from './spool-spending.ts'
 
 const RETRY_MS = 1_000
 /** Longer than brokers take for what a process sent before it died. */
 const LATE_MS = 15_000
 
-export interface RecoveryDeps extends ScribeDeps, TellingDeps {
+export interface RecoveryDeps extends ScribeDeps, ClosingDeps {
   newEpoch(): string
   readonly diagnostics: Diagnostics
 }
@@ -41,15 +41,16 @@ export const recoverLeases = async (
     try {
       const holders = await holdersOf(sums, deps, signal, isDead)
       if (holders === null) return false
-      const spent = isSettled ? NOTHING_SAID.spent : withOrphans(holders, deps)
-      if (spent.size > 0) writeOrphansSaid(spool, { upTo: end, spent })
-      const told = await tellHolders(spool, holders, scribe, deps, isSettled)
+      const spent = isSettled ? NOTHING_REPORTED.spent : reportedWithOrphans(holders, deps)
+      if (spent.size > 0) writeReportedOrphans(spool, { upTo: end, spent })
+      const reported = await reportHolders(spool, holders, scribe, deps, isSettled)
       if (signal.aborted) return false
       // This process has spent too meanwhile, and may die before it has reported that.
       const { leases } = deps.budgets
       const isOwn = leases.holder.startsWith(`${spool.instance}.`)
       noteNeeded(spool, isOwn ? Math.min(end, leases.neededFrom()) : end)
-      if (told > 0) deps.diagnostics.info('leases_recovered', { spool: spool.number, closed: isSettled ? told : 0 })
+      if (reported > 0)
+        deps.diagnostics.info('leases_recovered', { spool: spool.number, closed: isSettled ? reported : 0 })
       return true
     } catch (error) {
       // Most often the brokers are not reachable; a report that is repeated changes nothing.
@@ -79,7 +80,7 @@ export const deadOf = (
 }
 
 /** Which holders are dead, evaluated once the recovery waits for nothing any more. */
-export type WhoIsDead = () => (holder: string) => boolean
+export type FindDead = () => (holder: string) => boolean
 
 /**
  * Of a spool that this process owns, all holders but this process are dead. Valid only at the moment of the call: this
@@ -96,14 +97,14 @@ export const othersOf = (
 
 /**
  * What a dead process had under way to the log may arrive after its leases are closed: of an account that did not have
- * it yet, or of a process that was not known. Looks once more, later, and closes that too. `whoIsDead`: of a spool that
+ * it yet, or of a process that was not known. Looks once more, later, and closes that too. `findDead`: of a spool that
  * is still owned, `othersOf` it; of a spool that may belong to another process by then, the names that were dead when
  * it was released. Call it after `recoverLeases`, where what was left open is settled. False: this process stops before
  * the recovery is done.
  */
 export const closeLate = async (
   spool: Pick<LocalSpool, 'instance' | 'number'>,
-  whoIsDead: WhoIsDead,
+  findDead: FindDead,
   deps: RecoveryDeps,
   signal: AbortSignal,
   lateMs = LATE_MS,
@@ -112,9 +113,9 @@ export const closeLate = async (
   await pause(lateMs, signal)
   while (!signal.aborted) {
     try {
-      const holders = await holdersOf(new Map(), deps, signal, whoIsDead)
+      const holders = await holdersOf(new Map(), deps, signal, findDead)
       if (holders === null) return false
-      const closed = await tellHolders(spool, holders, scribe, deps, true)
+      const closed = await reportHolders(spool, holders, scribe, deps, true)
       deps.diagnostics[closed > 0 ? 'info' : 'debug']('late_leases_closed', { spool: spool.number, closed })
       return true
     } catch (error) {
@@ -134,14 +135,14 @@ type Holders = ReadonlyMap<string, SpentByHolder>
  * not add the orphans once more to what the log has of the holders by then. From this record on the orphans are part of
  * what the holders have spent.
  */
-const withOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): OrphansSaid['spent'] => {
+const reportedWithOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): ReportedOrphans['spent'] => {
   const spent = new Map<string, Map<string, Amount>>()
   for (const [tenantId, holders] of byTenant)
     for (const [holder, accounts] of holders)
       for (const [account, sums] of accounts) {
         if (!sums.hasOrphans) continue
         const before = budgets.leases.ledger.account(tenantId, account)?.holders.get(holder)
-        sums.spent = told(account, sums, before).spent
+        sums.spent = tallyOf(account, sums, before).spent
         sums.orphaned = NO_AMOUNT
         spent.set(holder, (spent.get(holder) ?? new Map<string, Amount>()).set(account, sums.spent))
       }
@@ -149,22 +150,22 @@ const withOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): OrphansSaid[
 }
 
 /** Returns how many holders were reported to the log. */
-const tellHolders = async (
+const reportHolders = async (
   { instance }: Pick<LocalSpool, 'instance'>,
   byTenant: Holders,
   scribe: BudgetScribe,
   deps: RecoveryDeps,
   isSettled: boolean,
 ): Promise<number> => {
-  let told = 0
+  let reported = 0
   for (const [tenantId, holders] of byTenant)
     for (const [holder, accounts] of holders) {
-      const events = tellings(tenantId, { holder, instance }, accounts, deps, isSettled)
+      const events = closingEvents(tenantId, { holder, instance }, accounts, deps, isSettled)
       if (events.length === 0) continue
       await scribe.append(tenantId, events, deps.budgets.leases.ledger)
-      told++
+      reported++
     }
-  return told
+  return reported
 }
 
 /**
@@ -176,7 +177,7 @@ const holdersOf = async (
   sums: SpentByHolder,
   { budgets, budgetRow }: RecoveryDeps,
   signal: AbortSignal,
-  whoIsDead: WhoIsDead,
+  findDead: FindDead,
 ): Promise<Holders | null> => {
   const { ledger } = budgets.leases
   const tenantOf = (account: string, { tenantId }: Sums) => tenantId ?? budgetRow(budgetOf(account))?.tenant_id
@@ -191,7 +192,7 @@ const holdersOf = async (
   // A ledger that is closed meanwhile has nothing, and a holder must not be closed with less than it reported.
   if (signal.aborted || ledger.isClosed) return null
   // Nothing is waited for from here on: this process may be retired while it lives, and go on under another name.
-  const isDead = whoIsDead()
+  const isDead = findDead()
   const byTenant = new Map<string, SpentByHolder>()
   const put = (tenantId: string, holder: string, account: string, more: Sums) => {
     const holders = byTenant.get(tenantId) ?? new Map<string, ByAccount>()
@@ -213,7 +214,7 @@ const holdersOf = async (
       for (const each of holders.values()) {
         if (!isDead(each.holder) || isExact(each)) continue
         const own = sums.get(each.holder)?.get(account)
-        put(tenantId, each.holder, account, own ?? { ...NO_SUMS, ...each, ...KNOWN, overrun: overrunIn(each) })
+        put(tenantId, each.holder, account, own ?? { ...NO_SUMS, ...each, ...FROM_LOG, overrun: overrunIn(each) })
         if (own !== undefined) unplaced.delete(own)
       }
   // A charge that is passed over now would never be reported: the mark has to stay before it.
@@ -222,4 +223,4 @@ const holdersOf = async (
 }
 
 /** Of a holder as the log has it. */
-const KNOWN = { tenantId: undefined, orphaned: NO_AMOUNT, leased: true } as const
+const FROM_LOG = { tenantId: undefined, orphaned: NO_AMOUNT, leased: true } as const

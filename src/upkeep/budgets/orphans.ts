@@ -83,11 +83,11 @@ export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
   const later = open.attempts.map((text): unknown => JSON.parse(text))
   const further = later.filter((each) => attemptedSchema.Check(each))
   // A further attempt carries everything that an extension carries, and more.
-  const said = [{ ...admitted, n: 1 }, ...later.filter((each) => extendedSchema.Check(each))]
+  const records = [{ ...admitted, n: 1 }, ...later.filter((each) => extendedSchema.Check(each))]
   const last = further.at(-1) ?? admitted
-  const cost = worstCase(said)
+  const cost = worstCase(records)
   // Each record carries what the whole request may cost: the last one holds.
-  const { budget } = said.findLast((each) => each.budget !== undefined) ?? {}
+  const { budget } = records.findLast((each) => each.budget !== undefined) ?? {}
   return {
     ...factsOf(admitted),
     admission: open.recordId,
@@ -131,8 +131,8 @@ const orphanedAttempt = ({ n, provider, model }: { n: number; provider: string; 
 })
 
 /** What all attempts reserved together, by the last record of each; null as soon as one of them has no price. */
-const worstCase = (said: readonly { n: number; reserved_nano_usd: number | null }[]): number | null => {
-  const reserved = new Map(said.map((each) => [each.n, each.reserved_nano_usd]))
+const worstCase = (records: readonly { n: number; reserved_nano_usd: number | null }[]): number | null => {
+  const reserved = new Map(records.map((each) => [each.n, each.reserved_nano_usd]))
   let sum = 0
   for (const nanoUsd of reserved.values()) {
     if (nanoUsd === null) return null

@@ -8,14 +8,14 @@ import { type LocalSpool, replaceDurably } from '../../log/spool/spool.ts'
 const NAME = 'orphans-said'
 
 /** What these holders have spent, as it is or was reported to the log. */
-export interface OrphansSaid {
+export interface ReportedOrphans {
   /** With all that was settled for them before this record of the spool. */
   readonly upTo: number
   /** By holder and account. */
   readonly spent: ReadonlyMap<string, ReadonlyMap<string, Amount>>
 }
 
-export const NOTHING_SAID: OrphansSaid = { upTo: 0, spent: new Map() }
+export const NOTHING_REPORTED: ReportedOrphans = { upTo: 0, spent: new Map() }
 
 const Written = t.Object({
   up_to: t.Integer({ minimum: 0 }),
@@ -26,11 +26,11 @@ const written = TypeCompiler.Compile(Written)
 type Directory = Pick<LocalSpool, 'directory' | 'files'>
 
 /** What was written last; nothing where no file exists, or where it cannot be read. */
-export const orphansSaid = ({ directory, files }: Directory): OrphansSaid => {
+export const reportedOrphans = ({ directory, files }: Directory): ReportedOrphans => {
   const path = join(directory, NAME)
-  if (files.size(path) === null) return NOTHING_SAID
+  if (files.size(path) === null) return NOTHING_REPORTED
   const noted = parsed(files.readWhole(path).toString('utf8'))
-  if (noted === null) return NOTHING_SAID
+  if (noted === null) return NOTHING_REPORTED
   const byHolder = new Map<string, Map<string, Amount>>()
   for (const { holder, account, spent } of noted.spent) {
     const accounts = byHolder.get(holder) ?? new Map<string, Amount>()
@@ -49,7 +49,7 @@ const parsed = (text: string): Static<typeof Written> | null => {
 }
 
 /** Durable when it returns. In the place of what was written down before. */
-export const writeOrphansSaid = ({ directory, files }: Directory, { upTo, spent }: OrphansSaid): void => {
+export const writeReportedOrphans = ({ directory, files }: Directory, { upTo, spent }: ReportedOrphans): void => {
   const all = [...spent].flatMap(([holder, accounts]) =>
     [...accounts].map(([account, amount]) => ({ holder, account, spent: amount })),
   )

@@ -17,7 +17,7 @@ export type RetirementPart = Pick<InstanceRetired, 'before_ms' | 'orphaned' | 'a
  * many are silent since the same moment.
  */
 export const partsOf = (open: readonly OpenHolder[], beforeMs: number): RetirementPart[] | null => {
-  if (open.length <= MOST_ORPHANED) return [{ before_ms: beforeMs, orphaned: open.map(saidOf) }]
+  if (open.length <= MOST_ORPHANED) return [{ before_ms: beforeMs, orphaned: open.map(orphanedOf) }]
   const parts: RetirementPart[] = []
   let shared: Required<RetirementPart> | null = null
   for (const [account, own] of Map.groupBy(open, (each) => each.account)) {
@@ -31,7 +31,7 @@ export const partsOf = (open: readonly OpenHolder[], beforeMs: number): Retireme
       shared = partOf(account, own, beforeMs)
       parts.push(shared)
     } else {
-      shared.orphaned.push(...own.map(saidOf))
+      shared.orphaned.push(...own.map(orphanedOf))
       shared.accounts.push(account)
     }
   }
@@ -39,10 +39,10 @@ export const partsOf = (open: readonly OpenHolder[], beforeMs: number): Retireme
 }
 
 const partOf = (account: string, own: readonly OpenHolder[], beforeMs: number): Required<RetirementPart> => ({
-  ...{ before_ms: beforeMs, orphaned: own.map(saidOf), accounts: [account] },
+  ...{ before_ms: beforeMs, orphaned: own.map(orphanedOf), accounts: [account] },
 })
 
-const saidOf = ({ account, holder, spent }: OpenHolder): Orphaned => ({ account, holder, spent })
+const orphanedOf = ({ account, holder, spent }: OpenHolder): Orphaned => ({ account, holder, spent })
 
 /**
  * The holders in order of their last record, no more together than a record can name; those of one moment are not

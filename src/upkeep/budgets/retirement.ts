@@ -10,7 +10,7 @@ import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
 import { type BudgetLedger, BudgetScribe, LEASE_MS, statementOf } from '../../state/budgets/budgets.ts'
 import { partsOf } from './retirement-parts.ts'
-import { beyondTold, sumKey, unsettledOf } from './unsettled-spending.ts'
+import { beyondReported, sumKey, unsettledOf } from './unsettled-spending.ts'
 
 const EVERY_MS = 5_000
 /** An instance that was silent for so long and holds leases is dead. */
@@ -19,7 +19,7 @@ const SILENCE_MS = 86_400_000
  * An instance whose last record is younger may still spend: its lease, and the difference between the clocks of
  * brokers.
  */
-export const SPEAKS_MS = LEASE_MS + 30_000
+export const ACTIVE_MS = LEASE_MS + 30_000
 /** Requests that began so long before the last record of an instance are over. */
 const OLDEST_REQUEST_MS = 7_200_000
 /** Not all instances read the requests topic for the same retirement. */
@@ -32,7 +32,7 @@ export interface RetirementDeps {
   readonly ledger: BudgetLedger
   readonly instance: string
   /** Those that operators gave up. */
-  givenUp(): Iterable<RetirementRow>
+  retirements(): Iterable<RetirementRow>
   /** Whether all instances understand a retirement in several records. */
   inParts(): boolean
   nowMs(): number
@@ -120,17 +120,17 @@ class Retiring {
   }
 
   async #dueIn(tenantId: string): Promise<Due[]> {
-    const { ledger, givenUp, instance: own, silenceMs = SILENCE_MS } = this.deps
+    const { ledger, retirements, instance: own, silenceMs = SILENCE_MS } = this.deps
     const accounts = [...(ledger.accounts(tenantId)?.all() ?? [])]
     const { logAtMs } = ledger.place(tenantId)
     const due = new Map<string, Due>()
     let isStale = false
-    for (const { id, at_ms } of givenUp()) {
-      const beforeMs = Math.min(at_ms, logAtMs - SPEAKS_MS)
+    for (const { id, at_ms } of retirements()) {
+      const beforeMs = Math.min(at_ms, logAtMs - ACTIVE_MS)
       for (const account of accounts)
         for (const { at_ms: lastMs } of openHolders(account, id)) {
           if (lastMs < beforeMs) due.set(id, { instance: id, beforeMs, reason: 'operator' })
-          else isStale ||= lastMs < at_ms && this.deps.nowMs() - lastMs > SPEAKS_MS
+          else isStale ||= lastMs < at_ms && this.deps.nowMs() - lastMs > ACTIVE_MS
         }
     }
     // Without writes log time stands still: a statement moves it.
@@ -154,7 +154,7 @@ class Retiring {
     const sums = await unsettledOf(log, { tenantId, instance, sinceMs }, this.#stopping.signal)
     const orphaned = holders.flatMap(({ account, holder }) => {
       const known = sums.get(sumKey(account, holder.holder))
-      const spent = known === undefined ? null : beyondTold(known, holder)
+      const spent = known === undefined ? null : beyondReported(known, holder)
       return spent === null || isNothing(spent) ? [] : [{ account, holder: holder.holder, spent, lastMs: holder.at_ms }]
     })
     const parts = partsOf(orphaned, beforeMs)

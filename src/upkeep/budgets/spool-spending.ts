@@ -5,7 +5,7 @@ import { overrunIn } from '../../domain/budgets/lease.ts'
 import { LogReplaced } from '../../log/port.ts'
 import { listSegments, readSegmentHeader, SegmentCursor, type SpoolRecord } from '../../log/segments/segments.ts'
 import { type LocalSpool, readWatermark, writeWatermark } from '../../log/spool/spool.ts'
-import { NOTHING_SAID, type OrphansSaid, orphansSaid } from './reported-orphans.ts'
+import { NOTHING_REPORTED, type ReportedOrphans, reportedOrphans } from './reported-orphans.ts'
 
 /** Under this name a spool keeps from which record on its outcomes are needed. */
 const CONSUMER = 'budgets'
@@ -52,15 +52,15 @@ export const spentIn = async (
   if (files.size(directory) === null) return sums
   const cursor = new SegmentCursor({ directory, files })
   const from = neededFrom(spool)
-  const before = orphansSaid(spool)
+  const before = reportedOrphans(spool)
   // The log has every reported orphan before the mark goes on.
-  const said = before.upTo > from ? before : NOTHING_SAID
+  const reported = before.upTo > from ? before : NOTHING_REPORTED
   try {
     if (!seek(cursor, from)) return sums
     for (;;) {
       const records = cursor.next(BATCH_RECORDS)
       for (const each of records)
-        if (each.type === 'request.settled' && each.data.includes('"budget":[')) add(sums, each, said)
+        if (each.type === 'request.settled' && each.data.includes('"budget":[')) add(sums, each, reported)
       const last = records.at(-1)
       if (signal.aborted || (last !== undefined && last.record + 1 >= end) || (records.length === 0 && cursor.atEnd))
         break
@@ -84,16 +84,16 @@ const seek = (cursor: SegmentCursor, record: number): boolean => {
 
 type Outcome = Pick<SpoolRecord, 'record' | 'data' | 'atMs'>
 
-const add = (sums: SpentByHolder, { record, data, atMs }: Outcome, said: OrphansSaid): void => {
+const add = (sums: SpentByHolder, { record, data, atMs }: Outcome, reported: ReportedOrphans): void => {
   const { tenant_id, budget } = JSON.parse(data) as { tenant_id?: string; budget?: readonly BudgetCharge[] }
   for (const charge of budget ?? []) {
     const accounts = sums.get(charge.holder) ?? new Map<string, Sums>()
     sums.set(charge.holder, accounts)
-    const spent = said.spent.get(charge.holder)?.get(charge.account)
+    const spent = reported.spent.get(charge.holder)?.get(charge.account)
     const before = accounts.get(charge.account) ?? { ...NO_SUMS, tenantId: tenant_id, spent: spent ?? NO_AMOUNT }
     const { total } = charge
     if (total === undefined) {
-      if (spent === undefined || record >= said.upTo) before.orphaned = plus(before.orphaned, charge)
+      if (spent === undefined || record >= reported.upTo) before.orphaned = plus(before.orphaned, charge)
       before.hasOrphans = true
       before.leased ||= charge.leased && !isNothing(charge)
     } else {

@@ -22,8 +22,10 @@ export type UnsettledSums = ReadonlyMap<string, Unsettled>
 export const sumKey = (account: string, holder: string): string => `${account} ${holder}`
 
 /** What was spent beyond what the holder has reported. */
-export const beyondTold = ({ spent, counted, open }: Unsettled, told: { spent: Amount; counted: Amount }): Amount =>
-  plus(plus(minus(spent, told.spent), minus(counted, told.counted)), open)
+export const beyondReported = (
+  { spent, counted, open }: Unsettled,
+  reported: { spent: Amount; counted: Amount },
+): Amount => plus(plus(minus(spent, reported.spent), minus(counted, reported.counted)), open)
 
 interface Spending {
   readonly id: string

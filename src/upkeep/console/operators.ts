@@ -91,8 +91,8 @@ export const createOperators = ({ live, dataKeys, passwords, guard, nameKeys }: 
   },
   isPasswordOf(row, password) {
     const hashOf = async () => (await openOperatorSoon(dataKeys, row))?.password_hash ?? null
-    const asked = passwords.verify(password, hashOf, () => {})
-    return asked.catch((error: unknown) => {
+    const verified = passwords.verify(password, hashOf, () => {})
+    return verified.catch((error: unknown) => {
       throw busy(error)
     })
   },

@@ -26,9 +26,9 @@ const typeOf = (schema: Shape): string => {
     const { items } = schema
     return items === undefined || Array.isArray(items) ? 'list' : `list of ${typeOf(items as Shape)}`
   }
-  return WORDS[schema.type ?? ''] ?? 'any'
+  return TYPE_NAMES[schema.type ?? ''] ?? 'any'
 }
-const WORDS: Readonly<Record<string, string>> = {
+const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: 'text',
   integer: 'whole number',
   number: 'number',

@@ -30,17 +30,17 @@ export type Exported<Shape> =
 const IDENTITY = ['id', 'tenant_id', 'managed_by', 'created_at', 'updated_at', 'revision'] as const
 
 /** The members of a row that differ from the defaults. */
-export const saying = <Row extends object>(row: Row, defaults: object): Partial<Row> => {
-  const said: Record<string, unknown> = {}
+export const withoutDefaults = <Row extends object>(row: Row, defaults: object): Partial<Row> => {
+  const fieldsSet: Record<string, unknown> = {}
   const absent = defaults as Readonly<Record<string, unknown>>
   // A row has its members in the order of its history.
   const members = Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))
   for (const [name, value] of members) {
     if (value === undefined || (IDENTITY as readonly string[]).includes(name)) continue
     if (Object.hasOwn(absent, name) && canonicalJson(absent[name]) === canonicalJson(value)) continue
-    said[name] = value
+    fieldsSet[name] = value
   }
-  return said as unknown as Partial<Row>
+  return fieldsSet as unknown as Partial<Row>
 }
 
 /** `{ tenant }` of a row, nothing for a row of all tenants. */
@@ -86,8 +86,8 @@ export const keyEntry = (state: ControlReader, names: KeyNames, row: ApiKeyRow):
 
 export const providerEntry = (row: ProviderRow): Exported<Entry<'providers'>> => {
   const { credential, status, name, kind, ...fields } = row
-  const said = saying(fields, { ...PROVIDER_DEFAULTS, base_url: null })
-  const entry = { name, kind, ...said, ...(status === 'active' ? {} : { enabled: false }) }
+  const fieldsSet = withoutDefaults(fields, { ...PROVIDER_DEFAULTS, base_url: null })
+  const entry = { name, kind, ...fieldsSet, ...(status === 'active' ? {} : { enabled: false }) }
   if (credential === null) return { entry }
   return { entry, note: `the credential of the provider ${JSON.stringify(name)} is not here: it must be given again` }
 }
@@ -99,7 +99,7 @@ export const modelEntry = (state: ControlReader, row: ModelRow): BootstrapModel 
     name,
     ...(upstream_model === name ? {} : { upstream_model }),
     ...(aliases.length === 0 ? {} : { aliases }),
-    ...(saying(fields, {}) as Partial<BootstrapModel>),
+    ...(withoutDefaults(fields, {}) as Partial<BootstrapModel>),
     price_tiers,
     ...(status === 'active' ? {} : { enabled: false }),
   }
@@ -125,8 +125,8 @@ export const policyEntry = (state: ControlReader, row: PolicyRow): Exported<Entr
       rule.providers === undefined ? rule : { ...rule, providers: providers(rule.providers) },
     ),
   }
-  const { name, ...said } = saying(named, POLICY_DEFAULTS)
-  const entry = { name: row.name, ...ownerOf(state, row.tenant_id), ...said }
+  const { name, ...fieldsSet } = withoutDefaults(named, POLICY_DEFAULTS)
+  const entry = { name: row.name, ...ownerOf(state, row.tenant_id), ...fieldsSet }
   return { entry, ...texts.noteOn(`the policy ${JSON.stringify(row.name)}`) }
 }
 
@@ -165,8 +165,8 @@ export const budgetEntry = (state: ControlReader, keys: KeyNames, row: BudgetRow
     soft_limit_usd: usd(soft_limit_nano_usd),
     hard_cap_usd: usd(hard_cap_nano_usd),
   }
-  const said = saying({ ...rest, ...money }, { ...BUDGET_DEFAULTS, window: '' })
-  return { entry: { ...owner, ...(type === 'tenant' ? {} : { scope: { type, id } }), ...said } }
+  const fieldsSet = withoutDefaults({ ...rest, ...money }, { ...BUDGET_DEFAULTS, window: '' })
+  return { entry: { ...owner, ...(type === 'tenant' ? {} : { scope: { type, id } }), ...fieldsSet } }
 }
 
 export const cacheRuleEntry = (
@@ -179,13 +179,13 @@ export const cacheRuleEntry = (
   const lost = scopes.length - usable.length
   const what = `the cache rule ${JSON.stringify(row.name)}`
   if (usable.length === 0) return { entry: null, note: `${what} is left out: nothing that it names is there any more` }
-  const { name, ttl_seconds, scopes: _, ...said } = saying({ ...row }, CACHE_RULE_DEFAULTS)
+  const { name, ttl_seconds, scopes: _, ...fieldsSet } = withoutDefaults({ ...row }, CACHE_RULE_DEFAULTS)
   const entry = {
     name: row.name,
     ...ownerOf(state, row.tenant_id),
     ttl_seconds: row.ttl_seconds,
     scopes: usable,
-    ...said,
+    ...fieldsSet,
   }
   return lost === 0
     ? { entry }
@@ -210,13 +210,13 @@ const scopeName = (state: ControlReader, keys: KeyNames, tenantId: string | null
 }
 
 export const toolEntry = (state: ControlReader, row: ToolRow): Entry<'tools'> => {
-  const { name, ...said } = saying(row, { ...TOOL_DEFAULTS, kind: 'function', enabled: true })
-  return { name: row.name, ...ownerOf(state, row.tenant_id), ...(said as Partial<Entry<'tools'>>) }
+  const { name, ...fieldsSet } = withoutDefaults(row, { ...TOOL_DEFAULTS, kind: 'function', enabled: true })
+  return { name: row.name, ...ownerOf(state, row.tenant_id), ...(fieldsSet as Partial<Entry<'tools'>>) }
 }
 
 export const toolPolicyEntry = (state: ControlReader, row: ToolPolicyRow): Entry<'tool_policies'> => {
-  const { name, ...said } = saying(row, { ...TOOL_POLICY_DEFAULTS, enabled: true })
-  return { name: row.name, ...ownerOf(state, row.tenant_id), ...said }
+  const { name, ...fieldsSet } = withoutDefaults(row, { ...TOOL_POLICY_DEFAULTS, enabled: true })
+  return { name: row.name, ...ownerOf(state, row.tenant_id), ...fieldsSet }
 }
 
 /** By names, as usage has them: a deleted provider or model has no other reference. */

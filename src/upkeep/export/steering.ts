@@ -7,7 +7,7 @@ import { type EndpointRow, NOTHING_OVERRIDDEN } from '../../domain/steering/endp
 import type { OverrideRow } from '../../domain/steering/override-row.ts'
 import { ModelTexts } from '../bootstrap/model-names.ts'
 import { type KeyNames, nameOfKey } from './keys.ts'
-import { type Exported, ownerOf, providerName, saying } from './rows.ts'
+import { type Exported, ownerOf, providerName, withoutDefaults } from './rows.ts'
 
 export const endpointEntry = (state: ControlReader, row: EndpointRow): Exported<BootstrapEndpoint> => {
   const texts = new ModelTexts(state, row.managed_by ?? 'api')
@@ -26,14 +26,14 @@ export const endpointEntry = (state: ControlReader, row: EndpointRow): Exported<
     preferred_models: overrides.preferred_models.map((model) => texts.of(model)),
     preferred_providers: overrides.preferred_providers.map((provider) => providerName(state, provider)),
   }
-  const said = saying(named, NOTHING_OVERRIDDEN)
+  const fieldsSet = withoutDefaults(named, NOTHING_OVERRIDDEN)
   const entry = {
     slug,
     ...ownerOf(state, row.tenant_id),
     ...(name === slug ? {} : { name }),
     ...(description === null ? {} : { description }),
     ...(aliases.length === 0 ? {} : { aliases }),
-    ...(Object.keys(said).length === 0 ? {} : { overrides: said }),
+    ...(Object.keys(fieldsSet).length === 0 ? {} : { overrides: fieldsSet }),
     ...(enabled ? {} : { enabled }),
   }
   return { entry, ...texts.noteOn(what) }
@@ -55,13 +55,13 @@ export const overrideEntry = (state: ControlReader, keys: KeyNames, row: Overrid
   if (value?.model !== undefined && !isModel(state, value.model))
     return { entry: null, note: `${what} is left out: there is no model ${JSON.stringify(value.model)} any more` }
   const texts = new ModelTexts(state, 'api')
-  const said = value === null ? null : value.model === undefined ? value : { model: texts.of(value.model) }
+  const entryValue = value === null ? null : value.model === undefined ? value : { model: texts.of(value.model) }
   return {
     entry: {
       kind: kind as BootstrapOverride['kind'],
       target: named,
       ...ownerOf(state, tenant_id),
-      ...(said === null ? {} : { value: said as NonNullable<BootstrapOverride['value']> }),
+      ...(entryValue === null ? {} : { value: entryValue as NonNullable<BootstrapOverride['value']> }),
       ...(reason === null ? {} : { reason }),
       ...(expires_at === null ? {} : { expires_at }),
     },

@@ -3,27 +3,27 @@
 import type { ToldFailures } from '../../state/indexes/failed-logins.ts'
 import type { InstanceAnnounced } from './instance-announced.ts'
 
-export interface Tellings {
-  /** Models whose breakers are open here, at most `OPEN_BREAKERS_TOLD`. */
+export interface AnnouncementPorts {
+  /** Models whose breakers are open here, at most `MOST_OPEN_BREAKERS`. */
   readonly openBreakers?: () => readonly string[]
   /** Called with those of another instance, at each of its announcements. */
-  readonly heardOpenBreakers?: (modelIds: readonly string[]) => void
+  readonly onOpenBreakers?: (modelIds: readonly string[]) => void
   /** When breakers were last cleared as far as is known here, Unix milliseconds; 0: never. */
   readonly breakersCleared?: () => number
   /**
    * Called with the time that another instance announces, at each of its announcements. True: it is newer, and the
    * breakers are cleared here as well.
    */
-  readonly heardBreakersCleared?: (atMs: number) => boolean
+  readonly onBreakersCleared?: (atMs: number) => boolean
   /** The same of logins that failed. */
   readonly failedLogins?: () => readonly ToldFailures[]
-  readonly heardFailedLogins?: (instance: string, told: readonly ToldFailures[]) => void
+  readonly onFailedLogins?: (instance: string, announced: readonly ToldFailures[]) => void
 }
 
-type Told = Pick<InstanceAnnounced, 'open_breakers' | 'breakers_cleared_ms' | 'failed_logins'>
+type Announced = Pick<InstanceAnnounced, 'open_breakers' | 'breakers_cleared_ms' | 'failed_logins'>
 
 /** The content of an announcement now; empty members are left out. */
-export const toldNow = ({ openBreakers, breakersCleared, failedLogins }: Tellings): Told => {
+export const announcedNow = ({ openBreakers, breakersCleared, failedLogins }: AnnouncementPorts): Announced => {
   const open = openBreakers?.() ?? []
   const clearedMs = breakersCleared?.() ?? 0
   const failed = failedLogins?.() ?? []
@@ -38,11 +38,14 @@ export const toldNow = ({ openBreakers, breakersCleared, failedLogins }: Telling
  * Applies the announcement of another instance. True: this instance is to announce at once that it has applied it,
  * since a caller may wait for that.
  */
-export const hear = (tellings: Tellings, { instance, ...said }: Told & { readonly instance: string }): boolean => {
-  const { breakers_cleared_ms: clearedMs, open_breakers: open, failed_logins: failed } = said
+export const applyAnnouncement = (
+  ports: AnnouncementPorts,
+  { instance, ...announced }: Announced & { readonly instance: string },
+): boolean => {
+  const { breakers_cleared_ms: clearedMs, open_breakers: open, failed_logins: failed } = announced
   // First: what it has open it has opened since.
-  const isNews = clearedMs !== undefined && tellings.heardBreakersCleared?.(clearedMs) === true
-  if (open !== undefined) tellings.heardOpenBreakers?.(open)
-  if (failed !== undefined) tellings.heardFailedLogins?.(instance, failed)
+  const isNews = clearedMs !== undefined && ports.onBreakersCleared?.(clearedMs) === true
+  if (open !== undefined) ports.onOpenBreakers?.(open)
+  if (failed !== undefined) ports.onFailedLogins?.(instance, failed)
   return isNews
 }

@@ -5,7 +5,7 @@ import { type Static, t } from '../../lib/schema/schema.ts'
 import { ToldList } from '../../state/indexes/failed-logins.ts'
 
 /** At most so many are announced: the announcement stays small. */
-export const OPEN_BREAKERS_TOLD = 64
+export const MOST_OPEN_BREAKERS = 64
 
 export const InstanceAnnounced = t.Object({
   instance: t.String({ maxLength: 128, description: 'Who announces.' }),
@@ -18,7 +18,7 @@ export const InstanceAnnounced = t.Object({
   degraded: t.Union([t.String(), t.Null()], { description: 'Why its state may not be the newest.' }),
   open_breakers: t.Optional(
     t.Array(t.String({ maxLength: 64 }), {
-      maxItems: OPEN_BREAKERS_TOLD,
+      maxItems: MOST_OPEN_BREAKERS,
       description: 'Models whose circuit breakers it has open.',
     }),
   ),

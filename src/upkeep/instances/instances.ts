@@ -9,25 +9,25 @@ import { type EventLog, LogUnavailable } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
 import { Changed } from '../../state/condition.ts'
 import type { LiveChain } from '../../state/live-chain.ts'
-import { hear, type Tellings, toldNow } from './gossip.ts'
+import { type AnnouncementPorts, announcedNow, applyAnnouncement } from './gossip.ts'
 import { InstanceAnnounced } from './instance-announced.ts'
-import { HeardInstances } from './peers.ts'
+import { PeerInstances } from './peers.ts'
 import { StateHistory } from './state-history.ts'
 import { isAwaited, isUrgent } from './urgent.ts'
 
 const INSTANCES = TOPICS.instances.name
 const EVERY_MS = 1_000
 /** A decision that is not urgent is announced with others of this time. */
-const SOON_MS = 50
+const GATHER_MS = 50
 /** Decisions of which it is remembered that their answers wait. */
 const MAX_AWAITED = 1_024
 /** What another instance had folded so long ago and this one has not: this one is behind. */
 const BEHIND_MS = 2_000
-const ALARMS_TOLD = 4
+const MAX_ALARMS_SHOWN = 4
 /** After so many announcements another process of this name counts as alive. */
 const NAMESAKE_TIMES = 5
 
-export interface InstancesDeps extends Tellings {
+export interface InstancesDeps extends AnnouncementPorts {
   readonly log: EventLog
   readonly live: LiveChain
   readonly instance: string
@@ -69,7 +69,7 @@ export interface Instances {
   /** The same in numbers, for metrics. */
   counts(): InstanceCounts
   /** Requests an announcement, together with changes of the next moments. */
-  tellSoon(): void
+  scheduleAnnouncement(): void
   close(): Promise<void>
 }
 
@@ -87,7 +87,7 @@ export const openInstances = (deps: InstancesDeps): Instances => new Announcemen
 
 class Announcements implements Instances {
   readonly #epoch = crypto.randomUUID()
-  readonly #others: HeardInstances
+  readonly #others: PeerInstances
   readonly #history: StateHistory
   readonly #changed = new Changed()
   readonly #closing = new AbortController()
@@ -100,20 +100,20 @@ class Announcements implements Instances {
   /** Instance -> the offset at which its state was another one. */
   readonly #diverged = new Map<string, number>()
   /** The first offset that another one had reached before this one, and when its announcement was read. */
-  #ahead: { readonly offset: number; readonly heardAtMs: number } | null = null
+  #ahead: { readonly offset: number; readonly receivedAtMs: number } | null = null
   /** Due at this time (monotonic); null: nothing is due before the second is over. */
   #dueAtMs: number | null = null
   #announcedAtMs = Number.NEGATIVE_INFINITY
 
   constructor(readonly deps: InstancesDeps) {
-    this.#others = new HeardInstances((name) => this.#diverged.delete(name), deps.liveMs)
+    this.#others = new PeerInstances((name) => this.#diverged.delete(name), deps.liveMs)
     this.#history = new StateHistory(deps.live)
     this.#stops = [
       deps.live.watch((step) => {
         if (step.kind !== 'counts') return
         this.#history.note()
         if (step.folded.changes.some(isAwaited)) this.#await(step.id)
-        this.#due(step.folded.changes.some(isUrgent) ? 0 : SOON_MS)
+        this.#due(step.folded.changes.some(isUrgent) ? 0 : GATHER_MS)
       }),
     ]
     this.#work = Promise.all([this.#announceForEver(), this.#listen()])
@@ -130,8 +130,8 @@ class Announcements implements Instances {
   appliedBy(revision: string, waitMs: number): Promise<AppliedBy> {
     const { live } = this.deps
     const offset = live.offsetOf(revision)
-    const has = (said: InstanceAnnounced) =>
-      said.tip === revision || (offset === undefined ? said.offset >= live.next : said.offset > offset)
+    const has = (announced: InstanceAnnounced) =>
+      announced.tip === revision || (offset === undefined ? announced.offset >= live.next : announced.offset > offset)
     return this.#until(has, waitMs)
   }
 
@@ -140,7 +140,7 @@ class Announcements implements Instances {
     return this.#until(({ breakers_cleared_ms: clearedMs = 0 }) => clearedMs >= atMs, waitMs)
   }
 
-  async #until(has: (said: InstanceAnnounced) => boolean, waitMs: number): Promise<AppliedBy> {
+  async #until(has: (announced: InstanceAnnounced) => boolean, waitMs: number): Promise<AppliedBy> {
     const applied = () => this.list().filter(has).length
     await this.#changed.until(() => applied() === this.list().length || this.#closing.signal.aborted, waitMs)
     return { applied: applied(), instances: this.list().length }
@@ -149,9 +149,9 @@ class Announcements implements Instances {
   alarm(): string | null {
     this.#others.live() // a dead instance is no alarm
     if (this.#diverged.size === 0) return null
-    const told = [...this.#diverged].slice(0, ALARMS_TOLD).map(([name, offset]) => `${name} at offset ${offset}`)
-    const more = this.#diverged.size > ALARMS_TOLD ? ` and ${this.#diverged.size - ALARMS_TOLD} more` : ''
-    return `another state of the control topic than this one has: ${told.join(', ')}${more}`
+    const shown = [...this.#diverged].slice(0, MAX_ALARMS_SHOWN).map(([name, offset]) => `${name} at offset ${offset}`)
+    const more = this.#diverged.size > MAX_ALARMS_SHOWN ? ` and ${this.#diverged.size - MAX_ALARMS_SHOWN} more` : ''
+    return `another state of the control topic than this one has: ${shown.join(', ')}${more}`
   }
 
   behind(): string | null {
@@ -163,7 +163,8 @@ class Announcements implements Instances {
     const others = this.#others.live()
     const { next } = this.deps.live
     if (this.#ahead !== null && this.#ahead.offset <= next) this.#ahead = null
-    const late = this.#ahead !== null && performance.now() - this.#ahead.heardAtMs > (this.deps.behindMs ?? BEHIND_MS)
+    const late =
+      this.#ahead !== null && performance.now() - this.#ahead.receivedAtMs > (this.deps.behindMs ?? BEHIND_MS)
     const farthest = Math.max(next, this.#ahead?.offset ?? 0, ...others.map(({ offset }) => offset))
     return {
       live: others.length + 1,
@@ -191,12 +192,12 @@ class Announcements implements Instances {
       event_version: EVENT_VERSION,
       build,
       degraded,
-      ...toldNow(this.deps),
+      ...announcedNow(this.deps),
     }
   }
 
-  tellSoon(): void {
-    this.#due(SOON_MS)
+  scheduleAnnouncement(): void {
+    this.#due(GATHER_MS)
   }
 
   #due(inMs: number): void {
@@ -244,7 +245,7 @@ class Announcements implements Instances {
       try {
         const end = await log.end(INSTANCES, 0)
         for await (const batch of log.read(INSTANCES, 0, end, signal)) {
-          for (const { value } of batch) this.#heard(value)
+          for (const { value } of batch) this.#receive(value)
           this.#changed.tell()
         }
       } catch (error) {
@@ -254,26 +255,26 @@ class Announcements implements Instances {
     }
   }
 
-  #heard(value: Uint8Array | null): void {
+  #receive(value: Uint8Array | null): void {
     const envelope = value === null ? null : readEnvelope(value)
-    const said = envelope?.data
-    if (envelope === null || !Value.Check(InstanceAnnounced, said)) return
-    if (said.instance === this.deps.instance) {
-      if (envelope.epoch !== this.#epoch) this.#heardNamesake(envelope.epoch)
-      return void this.#others.heardSelf()
+    const announced = envelope?.data
+    if (envelope === null || !Value.Check(InstanceAnnounced, announced)) return
+    if (announced.instance === this.deps.instance) {
+      if (envelope.epoch !== this.#epoch) this.#receiveNamesake(envelope.epoch)
+      return void this.#others.receiveOwn()
     }
-    const standing = this.#others.heard(said)
+    const standing = this.#others.receive(announced)
     if (standing === 'too many') return
-    if (hear(this.deps, said) || standing === 'new') this.#due(0) // it does not know of us yet
-    this.#measure(said)
-    this.#compare(said)
+    if (applyAnnouncement(this.deps, announced) || standing === 'new') this.#due(0) // it does not know of us yet
+    this.#measure(announced)
+    this.#compare(announced)
   }
 
   /**
    * A data folder that was copied: both processes spend, and each start closes the leases of the other. The last
    * announcements of the process before this one may arrive late.
    */
-  #heardNamesake(epoch: string): void {
+  #receiveNamesake(epoch: string): void {
     if (this.#namesake.epoch !== epoch) this.#namesake = { epoch, times: 0 }
     if (++this.#namesake.times !== NAMESAKE_TIMES) return
     const { diagnostics, instance } = this.deps
@@ -284,7 +285,7 @@ class Announcements implements Instances {
   #measure({ offset }: InstanceAnnounced): void {
     const { next } = this.deps.live
     if (this.#ahead !== null && this.#ahead.offset <= next) this.#ahead = null
-    if (this.#ahead === null && offset > next) this.#ahead = { offset, heardAtMs: performance.now() }
+    if (this.#ahead === null && offset > next) this.#ahead = { offset, receivedAtMs: performance.now() }
   }
 
   #compare({ instance, offset, digest, fold_version, degraded }: InstanceAnnounced): void {

@@ -5,9 +5,9 @@ import type { InstanceAnnounced } from './instance-announced.ts'
 const LIVE_MS = 5_000
 const MAX_INSTANCES = 1_024
 
-export class HeardInstances {
-  readonly #others = new Map<string, { said: InstanceAnnounced; heardAtMs: number }>()
-  #heardSelfAtMs = performance.now()
+export class PeerInstances {
+  readonly #others = new Map<string, { announced: InstanceAnnounced; receivedAtMs: number }>()
+  #ownReceivedAtMs = performance.now()
 
   /** `forgotten`: called for each that is not counted as live any more. */
   constructor(
@@ -18,15 +18,15 @@ export class HeardInstances {
   /** The last announcement of each. */
   live(): readonly InstanceAnnounced[] {
     this.#forgetSilent()
-    return [...this.#others.values()].map(({ said }) => said)
+    return [...this.#others.values()].map(({ announced }) => announced)
   }
 
   /** Whether it is counted, and whether it was known before. */
-  heard(said: InstanceAnnounced): 'new' | 'known' | 'too many' {
+  receive(announced: InstanceAnnounced): 'new' | 'known' | 'too many' {
     this.#forgetSilent()
-    const isKnown = this.#others.has(said.instance)
+    const isKnown = this.#others.has(announced.instance)
     if (!isKnown && this.#others.size === MAX_INSTANCES) return 'too many'
-    this.#others.set(said.instance, { said, heardAtMs: performance.now() })
+    this.#others.set(announced.instance, { announced, receivedAtMs: performance.now() })
     return isKnown ? 'known' : 'new'
   }
 
@@ -34,17 +34,17 @@ export class HeardInstances {
    * An announcement of this instance has come back, so earlier ones of others have been read too. An instance that was
    * stopped, or cut off from the log, cannot know that others were silent: all get their full time again.
    */
-  heardSelf(): void {
+  receiveOwn(): void {
     const nowMs = performance.now()
-    if (nowMs - this.#heardSelfAtMs > this.liveMs / 2)
-      for (const other of this.#others.values()) other.heardAtMs = nowMs
-    this.#heardSelfAtMs = nowMs
+    if (nowMs - this.#ownReceivedAtMs > this.liveMs / 2)
+      for (const other of this.#others.values()) other.receivedAtMs = nowMs
+    this.#ownReceivedAtMs = nowMs
   }
 
   #forgetSilent(): void {
-    const before = this.#heardSelfAtMs - this.liveMs
-    for (const [name, { heardAtMs }] of this.#others) {
-      if (heardAtMs >= before) continue
+    const before = this.#ownReceivedAtMs - this.liveMs
+    for (const [name, { receivedAtMs }] of this.#others) {
+      if (receivedAtMs >= before) continue
       this.#others.delete(name)
       this.forgotten(name)
     }

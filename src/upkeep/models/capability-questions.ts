@@ -206,8 +206,8 @@ export const judgeReply = (question: Question, reply: Reply, claimed: readonly C
 /** What a failure is evidence of: only a refusal of the request that names the requested capability is. */
 export const judgeFailure = (question: Question, { code, param, message, upstreamStatus }: GatewayError): Judgement => {
   const status = upstreamStatus === undefined ? '' : `, status ${upstreamStatus}`
-  const said = `${param ?? ''} ${message}`
-  if (code === 'invalid_request' && question.refusal.test(said) && question.excuse?.test(said) !== true)
+  const refusalText = `${param ?? ''} ${message}`
+  if (code === 'invalid_request' && question.refusal.test(refusalText) && question.excuse?.test(refusalText) !== true)
     return { verdict: 'disproved', detail: `it refused the field (${code}${status})` }
   return indeterminate(`the question failed (${code}${status})`)
 }

@@ -86,16 +86,17 @@ export const indexed = ({ providers }: CapabilitySnapshot): CapabilityCatalogue 
     ]),
   )
 
-let held: WeakRef<Promise<CapabilityCatalogue>> | null = null
+// Per process, since the file belongs to the program and never changes while it runs.
+let loaded: WeakRef<Promise<CapabilityCatalogue>> | null = null
 
 /** Read at the first use, once for all concurrent callers; released when no caller holds it any more. */
 export const capabilityCatalogue = (): Promise<CapabilityCatalogue> => {
-  const known = held?.deref()
+  const known = loaded?.deref()
   if (known !== undefined) return known
   const loading = (
     Bun.file(ownFile('src/upkeep/capabilities/snapshot.json')).json() as Promise<CapabilitySnapshot>
   ).then(indexed)
-  held = new WeakRef(loading)
+  loaded = new WeakRef(loading)
   return loading
 }
 

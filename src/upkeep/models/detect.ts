@@ -72,43 +72,45 @@ export const detectCapabilities = (
 
 const detectModel = async (entry: CatalogueEntry, run: Run): Promise<ModelDetection> => {
   const startedMs = performance.now()
-  const asking: Asking = { run, entry, attempted: false, costNanoUsd: 0 }
+  const modelRun: ModelRun = { run, entry, attempted: false, costNanoUsd: 0 }
   const [first, ...others] = QUESTIONS
-  const { error, ...chat } = await put(first!, asking)
+  const { error, ...chat } = await putQuestion(first!, modelRun)
   if (error !== null && concernsAll(error)) run.ended = `the provider fails for every model (${error.code})`
   const rest =
     chat.verdict === 'proven'
-      ? (await inLanes(others, QUESTION_LANES, (question) => put(question, asking))).map(({ error: _, ...one }) => one)
+      ? (await inLanes(others, QUESTION_LANES, (question) => putQuestion(question, modelRun))).map(
+          ({ error: _, ...one }) => one,
+        )
       : others.map(({ capability }) => skipped(capability, reasonToStop(run) ?? reasonOf(chat)))
   return {
     entry,
-    attempted: asking.attempted,
+    attempted: modelRun.attempted,
     verdicts: [chat, ...rest],
     latencyMs: Math.max(0, Math.round(performance.now() - startedMs)),
-    costNanoUsd: asking.costNanoUsd,
+    costNanoUsd: modelRun.costNanoUsd,
   }
 }
 
 /** The questions to one model, and what they have cost so far. */
-interface Asking {
+interface ModelRun {
   readonly run: Run
   readonly entry: CatalogueEntry
   attempted: boolean
   costNanoUsd: number | null
 }
 
-const put = async (
+const putQuestion = async (
   question: Question,
-  asking: Asking,
+  modelRun: ModelRun,
 ): Promise<CapabilityVerdict & { readonly error: GatewayError | null }> => {
-  const { run, entry } = asking
+  const { run, entry } = modelRun
   const { capability, body, gentler } = question
   const why = reasonToStop(run)
   if (why !== null) return { ...skipped(capability, why), error: null }
-  let outcome = await call(body, asking)
+  let outcome = await call(body, modelRun)
   if (!(outcome instanceof GatewayError) && outcome.error?.code === 'invalid_request' && gentler !== undefined)
-    outcome = await call(gentler, asking)
-  if (outcome instanceof GatewayError) return { ...unanswered(capability, outcome, asking), error: null }
+    outcome = await call(gentler, modelRun)
+  if (outcome instanceof GatewayError) return { ...withoutOutcome(capability, outcome, modelRun), error: null }
   const { answer, error, shaping, latencyMs } = outcome
   const judgement =
     answer === null
@@ -121,11 +123,15 @@ const put = async (
  * The result of a question that was not sent, or whose outcome could not be recorded: that one may have cost something,
  * and no further one is sent.
  */
-const unanswered = (capability: Capability, { code, message }: GatewayError, asking: Asking): CapabilityVerdict => {
+const withoutOutcome = (
+  capability: Capability,
+  { code, message }: GatewayError,
+  modelRun: ModelRun,
+): CapabilityVerdict => {
   if (code !== 'internal_error') return skipped(capability, message)
-  asking.run.ended = message
-  asking.attempted = true
-  asking.costNanoUsd = null
+  modelRun.run.ended = message
+  modelRun.attempted = true
+  modelRun.costNanoUsd = null
   return { ...skipped(capability, message), verdict: 'indeterminate' }
 }
 
@@ -133,17 +139,24 @@ const unanswered = (capability: Capability, { code, message }: GatewayError, ask
 const reasonOf = ({ verdict, detail }: Judgement): string =>
   verdict === 'skipped' ? detail : 'the plain question failed'
 
-const call = async (body: Question['body'], asking: Asking): Promise<DirectOutcome | GatewayError> => {
-  const { run, entry } = asking
+const call = async (body: Question['body'], modelRun: ModelRun): Promise<DirectOutcome | GatewayError> => {
+  const { run, entry } = modelRun
   const timeoutMs = Math.max(1, Math.min(QUESTION_MS, run.untilMs - performance.now()))
   // Everything is sent, whatever the model is taken to be able to do.
-  const asked = { ...entry, capabilities: ALL_CAPABILITIES }
+  const unrestricted = { ...entry, capabilities: ALL_CAPABILITIES }
   const { ask, payer, signal } = run
-  const outcome = await outcomeOrRefusal(ask, { entry: asked, body, purpose: 'detection', payer, timeoutMs, signal })
+  const outcome = await outcomeOrRefusal(ask, {
+    entry: unrestricted,
+    body,
+    purpose: 'detection',
+    payer,
+    timeoutMs,
+    signal,
+  })
   if (outcome instanceof GatewayError) return outcome
-  asking.attempted = true
+  modelRun.attempted = true
   const cost = outcome.measured.costNanoUsd
-  asking.costNanoUsd = cost === null || asking.costNanoUsd === null ? null : sumNanoUsd(asking.costNanoUsd, cost)
+  modelRun.costNanoUsd = cost === null || modelRun.costNanoUsd === null ? null : sumNanoUsd(modelRun.costNanoUsd, cost)
   run.spentNanoUsd += cost ?? 0
   return outcome
 }

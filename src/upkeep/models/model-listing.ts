@@ -45,7 +45,7 @@ const targetOf = (provider: ProviderRow, kind: ProviderKind, secret: string | nu
 })
 
 /** The answer's status, headers and text: over the network, or from a kind that answers in process. */
-const answerOf = async (kind: ProviderKind, request: UpstreamRequest, dial: Dial, { totalMs, signal }: Patience) => {
+const responseOf = async (kind: ProviderKind, request: UpstreamRequest, dial: Dial, { totalMs, signal }: Patience) => {
   if (kind.script !== undefined) {
     const { status, headers, pieces } = kind.script(request)
     return { status, headers: new Headers(headers), text: pieces.map((piece) => piece.text).join('') }
@@ -97,7 +97,7 @@ export const listModels = async (
   const reading = { id: '', createdS: Math.floor(deps.nowMs() / 1_000), secret, baseUrl: target.baseUrl }
   const models = new Map<string, ListedModel>()
   for (const request of [listing.request(target), ...(listing.further?.(target) ?? [])]) {
-    const { status, headers, text } = await answerOf(kind, request, deps.dial, { totalMs, signal })
+    const { status, headers, text } = await responseOf(kind, request, deps.dial, { totalMs, signal })
     if (status >= 300) throw kind.failure(status, text, headers, reading)
     for (const model of listing.read(text)) if (!models.has(model.name)) models.set(model.name, model)
   }

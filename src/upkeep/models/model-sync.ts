@@ -97,9 +97,9 @@ const leftOutOf = (refused: readonly LeftOut[], listing: readonly ListedModel[])
     [listing.length - MAX_LISTED, `were listed behind the first ${MAX_LISTED}`],
   ] as const
   const rest = counted.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`)
-  const told = refused.slice(0, MOST_LEFT_OUT)
-  if (rest.length > 0) told.push({ name: null, reason: rest.join('; ') })
-  return told.length === 0 ? {} : { left_out: told }
+  const shown = refused.slice(0, MOST_LEFT_OUT)
+  if (rest.length > 0) shown.push({ name: null, reason: rest.join('; ') })
+  return shown.length === 0 ? {} : { left_out: shown }
 }
 
 /** Whether it is a name that a write of the API would take. */

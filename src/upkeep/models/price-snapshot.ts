@@ -50,6 +50,7 @@ export interface PriceSnapshot {
   readonly providers: readonly PricedProvider[]
 }
 
+// Per process, since the file belongs to the program and never changes while it runs.
 let loaded: Promise<PriceSnapshot> | null = null
 
 /** Half a megabyte: read at the first use. */

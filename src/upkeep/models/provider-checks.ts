@@ -21,7 +21,7 @@ export interface CheckDeps {
   readonly payer: Payer
 }
 
-export interface AskedTest {
+export interface RequestedTest {
   readonly checks: readonly Check[]
   /** The model of the sample; null: it has none. */
   readonly entry: CatalogueEntry | null
@@ -50,17 +50,17 @@ type Finding = Omit<CheckResult, 'check' | 'latency_ms'>
  */
 export const runChecks = (
   provider: ProviderRow,
-  asked: AskedTest,
+  requested: RequestedTest,
   deps: CheckDeps,
   signal: AbortSignal,
 ): Promise<Checked[]> =>
   Promise.all(
-    asked.checks.map(async (check) => {
+    requested.checks.map(async (check) => {
       const startedMs = performance.now()
-      const found = await FINDERS[check](provider, asked, deps, signal)
+      const found = await FINDERS[check](provider, requested, deps, signal)
       const latency_ms = Math.max(0, Math.round(performance.now() - startedMs))
       const shown: CheckResult = { check, latency_ms, ...found, detail: cutDetail(found.detail) }
-      return { shown, recorded: withoutPrompt(shown, asked) }
+      return { shown, recorded: withoutPrompt(shown, requested) }
     }),
   )
 
@@ -68,7 +68,7 @@ export const runChecks = (
  * A failed provider may quote its request, and no prompt may stand in the log. A sample that was not sent (there is no
  * outcome) quotes nothing.
  */
-const withoutPrompt = (result: CheckResult, { prompt }: AskedTest): CheckResult => {
+const withoutPrompt = (result: CheckResult, { prompt }: RequestedTest): CheckResult => {
   if (result.check !== 'sample' || result.status !== 'failed' || prompt === null || result.request_id === undefined)
     return result
   const status = result.upstream_status === undefined ? '' : `, status ${result.upstream_status}`
@@ -77,20 +77,20 @@ const withoutPrompt = (result: CheckResult, { prompt }: AskedTest): CheckResult 
 
 type Finder = (
   provider: ProviderRow,
-  asked: AskedTest,
+  requested: RequestedTest,
   deps: CheckDeps,
   signal: AbortSignal,
 ) => Finding | Promise<Finding>
 
 const failed = (error: GatewayError): Finding => ({
   status: 'failed',
-  detail: error.cause instanceof DialFailure ? reachWords(error.cause) : error.message,
+  detail: error.cause instanceof DialFailure ? reachMessage(error.cause) : error.message,
   error_code: error.code,
   ...(error.upstreamStatus === undefined ? {} : { upstream_status: error.upstreamStatus }),
 })
 
 /** The text names nothing but what the operator entered as its address. */
-const reachWords = ({ kind, message }: DialFailure): string => {
+const reachMessage = ({ kind, message }: DialFailure): string => {
   if (kind === 'blocked') return `the egress rules do not allow this address: ${message}`
   if (kind === 'invalid_header') return `the credential cannot be used: ${message}`
   if (kind === 'invalid_url') return `base_url cannot be used: ${message}`
@@ -191,11 +191,11 @@ const sampleFinding = (entry: CatalogueEntry, { requestId, error, answer, measur
     cost_basis: measured.basis,
   }
   if (error !== null) return { ...failed(error), ...charged }
-  const said = answer?.finishReason == null ? '' : `, finish_reason ${answer.finishReason.slice(0, 64)}`
+  const finish = answer?.finishReason == null ? '' : `, finish_reason ${answer.finishReason.slice(0, 64)}`
   const tokens = `${measured.promptTokens ?? 0} + ${measured.completionTokens ?? 0} tokens`
   return {
     status: 'passed' as const,
-    detail: `"${entry.name}" answered in ${latencyMs} ms (${tokens}${said})`,
+    detail: `"${entry.name}" answered in ${latencyMs} ms (${tokens}${finish})`,
     ...charged,
   }
 }

@@ -4,7 +4,7 @@ import type { Payer } from '../../inference/gateway-calls.ts'
 import type { ListedModel } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { detectCapabilities, type ModelDetection } from './detect.ts'
-import { type AskedTest, type CheckDeps, type Checked, runChecks } from './provider-checks.ts'
+import { type CheckDeps, type Checked, type RequestedTest, runChecks } from './provider-checks.ts'
 import { workPlaces } from './work-slots.ts'
 
 export interface ProviderWorkDeps extends Omit<CheckDeps, 'payer'> {
@@ -18,7 +18,7 @@ export interface ProviderWorkDeps extends Omit<CheckDeps, 'payer'> {
 export interface ProviderWork {
   /** The models of a provider, disabled ones too, in the order of the registry. */
   entriesOf(providerId: string): readonly CatalogueEntry[]
-  test(provider: ProviderRow, asked: AskedTest, payer: Payer, client: AbortSignal): Promise<readonly Checked[]>
+  test(provider: ProviderRow, requested: RequestedTest, payer: Payer, client: AbortSignal): Promise<readonly Checked[]>
   detect(entries: readonly CatalogueEntry[], payer: Payer, client: AbortSignal): Promise<readonly ModelDetection[]>
   /** What the provider lists now. Throws 501 when its kind cannot, and what its failure means otherwise. */
   list(provider: ProviderRow, client: AbortSignal): Promise<readonly ListedModel[]>
@@ -34,8 +34,8 @@ export const openProviderWork = (deps: ProviderWorkDeps): ProviderWork => {
   const claims = (kind: string) => kindTable.resolve(kind)?.capabilities ?? []
   return {
     entriesOf: (providerId) => deps.catalogue.all().filter((entry) => entry.providerId === providerId),
-    test: (provider, asked, payer, client) =>
-      places.run(client, (signal) => runChecks(provider, asked, { ...deps, payer }, signal)),
+    test: (provider, requested, payer, client) =>
+      places.run(client, (signal) => runChecks(provider, requested, { ...deps, payer }, signal)),
     detect: (entries, payer, client) =>
       places.run(client, (signal) => detectCapabilities(entries, { ask, payer, claims }, signal)),
     list: (provider, client) => places.run(client, (signal) => deps.modelCatalogue.list(provider, { signal })),

@@ -8,7 +8,7 @@ import { postmasterPid, postmasterReady } from './leftovers.ts'
 export const SUPERUSER = 'gatelog'
 const READY_WITHIN_MS = 60_000
 const POLL_MS = 10
-const MAX_SAID = 300
+const MAX_COMPLAINT = 300
 
 // Small, since it shares the machine with the gateway. A commit lost with the host is projected again: offsets move in
 // the same transaction, and segments are trimmed only below what a flushed commit covers.
@@ -137,7 +137,7 @@ export const runServer = async ({ cluster, account, installation, port, diagnost
       detached: true,
     },
   )
-  const said = relay(child.stderr, diagnostics)
+  const complaint = relay(child.stderr, diagnostics)
   const stop = async () => {
     child.stdin.end()
     const insist = setTimeout(() => {
@@ -154,13 +154,13 @@ export const runServer = async ({ cluster, account, installation, port, diagnost
     while (child.exitCode === null && !signal.aborted && !postmasterReady(cluster)) {
       if (performance.now() > deadline) {
         await stop()
-        throw new Error(`Postgres was not ready after ${READY_WITHIN_MS / 1_000} s: ${said()}`)
+        throw new Error(`Postgres was not ready after ${READY_WITHIN_MS / 1_000} s: ${complaint()}`)
       }
       await Bun.sleep(POLL_MS)
     }
     if (child.exitCode === null && !signal.aborted) onReady()
     await child.exited
-    if (!signal.aborted) throw new Error(`Postgres ended with ${child.exitCode}: ${said()}`)
+    if (!signal.aborted) throw new Error(`Postgres ended with ${child.exitCode}: ${complaint()}`)
   } finally {
     signal.removeEventListener('abort', onAbort)
   }
@@ -184,5 +184,5 @@ const relay = (stream: ReadableStream<Uint8Array>, diagnostics: Diagnostics): ((
   }
   pump().catch((error) => diagnostics.debug('postgres_said', { error }))
   return () =>
-    (last.findLast((line) => /FATAL|PANIC/.test(line)) ?? last.at(-1) ?? 'it said nothing').slice(0, MAX_SAID)
+    (last.findLast((line) => /FATAL|PANIC/.test(line)) ?? last.at(-1) ?? 'it said nothing').slice(0, MAX_COMPLAINT)
 }

@@ -39,7 +39,7 @@ export const TUNING = {
   closeMs: 2_000,
 }
 
-const ANSWER_BYTES = 65_536
+const MAX_RESPONSE_BYTES = 65_536
 /** Statuses after which the collector may accept a retry. */
 const LATER: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
@@ -104,7 +104,7 @@ class Exporter implements TraceExporter {
     const body = otlpTraces(resource, { name: 'gatelog', version }, batch.flatMap(spansOf))
     for (let tried = 1; ; tried++) {
       const problem = await this.#send(body)
-      this.#tell(problem?.reason ?? null)
+      this.#report(problem?.reason ?? null)
       if (problem === null) return true
       if (!problem.mayWorkLater || tried >= this.#tuning.tries || this.#closing) return false
       await this.#pause(this.#tuning.backoffMs * 2 ** (tried - 1))
@@ -121,7 +121,7 @@ class Exporter implements TraceExporter {
       const request = { method: 'POST', url, headers: { 'content-type': 'application/json', ...headers }, body }
       const { callMs } = this.#tuning
       const answer = await dial(request, { signal: call, connectMs: callMs, headersMs: callMs })
-      await answer.text(ANSWER_BYTES)
+      await answer.text(MAX_RESPONSE_BYTES)
       const { status } = answer
       return status >= 200 && status <= 299 ? null : { reason: `status ${status}`, mayWorkLater: LATER.has(status) }
     } catch (error) {
@@ -133,7 +133,7 @@ class Exporter implements TraceExporter {
   }
 
   /** One line when it begins to fail, one when it works again. */
-  #tell(problem: string | null): void {
+  #report(problem: string | null): void {
     if ((problem !== null) === this.#isAway) return
     this.#isAway = problem !== null
     if (problem === null) this.deps.diagnostics.info('traces_exported_again', {})

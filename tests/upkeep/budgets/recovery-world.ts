@@ -10,10 +10,10 @@ import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'
 import {
   deadOf,
+  type FindDead,
   othersOf,
   type RecoveryDeps,
   recoverLeases,
-  type WhoIsDead,
 } from '../../../src/upkeep/budgets/lease-recovery.ts'
 import { writersOf } from '../../../src/upkeep/budgets/spool-spending.ts'
 import { openTestSpool } from '../../log/support.ts'
@@ -104,7 +104,7 @@ export const recoverAdopted = async (
   world: BudgetWorld,
   started: Started,
   rows: readonly BudgetRow[],
-): Promise<WhoIsDead> => {
+): Promise<FindDead> => {
   const writers = writersOf(started.spool)
   expect(await recover(world, started, rows)).toBe(true)
   const names = deadOf(started.spool, writers, started)
@@ -113,7 +113,7 @@ export const recoverAdopted = async (
 
 /** Of a spool that is not given up. */
 export const othersIn =
-  ({ spool, budgets }: Started): WhoIsDead =>
+  ({ spool, budgets }: Started): FindDead =>
   () =>
     othersOf(spool, budgets)
 

@@ -49,10 +49,17 @@ const shipped = (world: BudgetWorld, instance: string) => {
   }
 }
 
-const watching = (world: BudgetWorld, budgets: OpenBudgets, givenUp: RetirementRow[] = [], inParts = true) => {
+const watching = (world: BudgetWorld, budgets: OpenBudgets, retirements: RetirementRow[] = [], inParts = true) => {
   const { ledger } = budgets.leases
   const retirement = startRetirement({
-    ...{ log: world.log.view(), ledger, instance: 'watches', givenUp: () => givenUp, random: () => 0, everyMs: 1e9 },
+    ...{
+      log: world.log.view(),
+      ledger,
+      instance: 'watches',
+      retirements: () => retirements,
+      random: () => 0,
+      everyMs: 1e9,
+    },
     ...{ nowMs: () => world.nowMs, newEpoch: () => 'watching', diagnostics: quiet },
     inParts: () => inParts,
   })
@@ -61,7 +68,7 @@ const watching = (world: BudgetWorld, budgets: OpenBudgets, givenUp: RetirementR
 }
 
 /** A dead instance that told 100 of 1,000, shipped 50 more, and left a request of 200 open; and whoever watches. */
-const orphaned = async (givenUp: (world: BudgetWorld) => RetirementRow[], limit = 5_000) => {
+const orphaned = async (retirements: (world: BudgetWorld) => RetirementRow[], limit = 5_000) => {
   const world = worldOf(limit)
   // From when it is silent it says nothing, whatever its own clocks make it want to say.
   const silence = { isOn: false }
@@ -72,7 +79,7 @@ const orphaned = async (givenUp: (world: BudgetWorld) => RetirementRow[], limit 
   gone.leases.tell(lease!)
   const watches = world.open('watches')
   await watches.caughtUp(TENANT, 5_000)
-  const rows = givenUp(world)
+  const rows = retirements(world)
   const { retirement, account } = watching(world, watches, rows)
   await eventually('told', () => (account() !== undefined && spentOf(account()).nano_usd === 100 ? true : null))
   const untold = await reserve(world, gone, 50)

@@ -91,8 +91,8 @@ describe('instances', () => {
     const heard = Promise.withResolvers<readonly string[]>()
     const own: unknown[] = []
     const openBreakers = () => ['mod_1']
-    await open(log, 'a', {}, quiet, 20, { openBreakers, heardOpenBreakers: (ids) => own.push(ids) })
-    await open(log, 'b', {}, quiet, 20, { heardOpenBreakers: heard.resolve })
+    await open(log, 'a', {}, quiet, 20, { openBreakers, onOpenBreakers: (ids) => own.push(ids) })
+    await open(log, 'b', {}, quiet, 20, { onOpenBreakers: heard.resolve })
     expect(await heard.promise).toEqual(['mod_1'])
     expect(own).toEqual([])
   })
@@ -104,7 +104,7 @@ describe('instances', () => {
       const known = { ms: 0, heard: [] as number[] }
       const told: Partial<InstancesDeps> = {
         breakersCleared: () => known.ms,
-        heardBreakersCleared(atMs) {
+        onBreakersCleared(atMs) {
           const isNews = atMs > known.ms
           if (isNews) known.heard.push(atMs)
           known.ms = Math.max(known.ms, atMs)
@@ -127,14 +127,14 @@ describe('instances', () => {
     const heard = Promise.withResolvers<void>()
     const one = await open(log, 'a', {}, quiet, 60_000, { failedLogins: () => here.told(nowMs()) })
     const two = await open(log, 'b', {}, quiet, 60_000, {
-      heardFailedLogins(instance, told) {
+      onFailedLogins(instance, told) {
         there.heard(instance, told, nowMs())
         if (there.lockedUntil(['u:ada'], nowMs()) !== null) heard.resolve()
       },
     })
     await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
     for (let i = 0; i < 5; i++) here.failed(['u:ada'], nowMs())
-    one.instances.tellSoon()
+    one.instances.scheduleAnnouncement()
     await heard.promise
     expect(there.lockedUntil(['u:bob'], nowMs())).toBeNull()
   })

@@ -7,7 +7,7 @@ import { usdOf } from '../../../lib/money.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { Budgets } from '../../../state/budgets/budgets.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
-import { SPEAKS_MS } from '../../../upkeep/budgets/retirement.ts'
+import { ACTIVE_MS } from '../../../upkeep/budgets/retirement.ts'
 import { InstanceView } from '../answers/resources.ts'
 import { listed, Paging } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
@@ -79,7 +79,7 @@ const retireInstance = (deps: InstanceDeps): AdminRoute =>
         (state) => {
           const known = deps.budgets.instances().find((each) => each.id === id)
           const agoMs = known === undefined ? 0 : deps.nowMs() - known.lastAtMs
-          const spokeAgoS = agoMs < SPEAKS_MS ? Math.max(0, Math.floor(agoMs / 1_000)) : null
+          const spokeAgoS = agoMs < ACTIVE_MS ? Math.max(0, Math.floor(agoMs / 1_000)) : null
           const isLive = deps.liveInstances().includes(id)
           return decideRetirement(state, { id, reason, holds: known !== undefined, isLive, spokeAgoS })
         },

@@ -4,7 +4,7 @@ import { CAPABILITIES } from '../../../../src/domain/registry/model.ts'
 import { MOST_RESULTS } from '../../../../src/domain/registry/provider-test.ts'
 import type { CatalogueEntry } from '../../../../src/state/port.ts'
 import type { ModelDetection } from '../../../../src/upkeep/models/detect.ts'
-import type { AskedTest, Checked } from '../../../../src/upkeep/models/provider-checks.ts'
+import type { Checked, RequestedTest } from '../../../../src/upkeep/models/provider-checks.ts'
 import type { ProviderWork } from '../../../../src/upkeep/models/provider-work.ts'
 import { GatewayError } from '../../../../src/wire/errors.ts'
 import { entry } from '../../../inference/gateway.ts'
@@ -20,8 +20,10 @@ const passed = (check: string): Checked => {
 }
 
 /** A gateway with the provider `alpha` and its models `a` (disabled), `b` and `c`, whose tests pass unless `answer` says otherwise. */
-const withProvider = async (answer: (asked: AskedTest) => readonly Checked[] = ({ checks }) => checks.map(passed)) => {
-  const asked: AskedTest[] = []
+const withProvider = async (
+  answer: (asked: RequestedTest) => readonly Checked[] = ({ checks }) => checks.map(passed),
+) => {
+  const asked: RequestedTest[] = []
   const detected: (readonly CatalogueEntry[])[] = []
   let gateway: Gateway
   const entriesOf = (providerId: string) =>
