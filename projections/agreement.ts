@@ -73,7 +73,7 @@ export async function* appliedRecords(
   const end = await log.end(topic, partition)
   if (end < next) problems.report(`${where} ends at ${end}, what was made from it has read up to ${next}`)
   const upTo = Math.min(next, end)
-  // A reader of a partition that is empty by now would wait for what comes next.
+  // A reader of an empty partition would wait for the next record.
   if (upTo === 0 || (await readOne(log, topic, partition, upTo - 1, signal)) === null) return
   const reading = new AbortController()
   try {

@@ -96,7 +96,7 @@ const dropBuild = async (sql: Transaction, { model, build, schemaName }: Build):
 export interface Activation {
   readonly sql: Sql
   readonly projection: AnyProjection
-  /** Its followers go on meanwhile. */
+  /** The followers of the active build go on meanwhile. */
   readonly build: Build
   /** The end of a partition, so that the switch does not wait for what a replaced log never had. */
   endOf(partition: number): Promise<number>
@@ -134,7 +134,7 @@ interface Reached {
   readonly next: number
 }
 
-/** The row locks keep the old build's worker from applying more; after 10 s it is switched all the same. */
+/** The row locks keep the old build's worker from applying more; after 10 s the switch happens all the same. */
 const untilLevel = async (sql: Transaction, { build, endOf }: Activation, before: Build): Promise<void> => {
   const old = await sql<Reached[]>`
     select partition, next_offset as next from gatelog.position
@@ -184,7 +184,7 @@ export const removeAbandonedBuilds = async (sql: Sql, projection: AnyProjection)
     if (row?.free !== true) return
     await lockBuilds(transaction, projection.name)
     const active = await activeBuild(transaction, projection.name)
-    // Beside another version the worker's own build is being made.
+    // Beside an active build of another version the worker's own build is being made.
     if (active?.version === projection.version) await removeUnfinished(transaction, projection)
   })
 }

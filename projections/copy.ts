@@ -4,7 +4,7 @@ import { storableText, type Transaction } from './database.ts'
 
 export type CopyValue = string | number | boolean | null
 
-/** What the text format, or Postgres, cannot hold as it stands. */
+/** Characters that the text format, or Postgres, cannot hold as they are. */
 const UNSAFE = /[\\\t\n\r\0\ud800-\udfff]/
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' }
@@ -59,7 +59,7 @@ export class CopyText {
     this.#used += this.#piece!.write(line, this.#used)
   }
 
-  /** Likewise, a line that ends in JSON texts: long ones, which are never joined to a string. */
+  /** The same for a line that ends in JSON texts: long ones, which are never joined to a string. */
   addJson(values: readonly CopyValue[], texts: readonly (string | null)[]): void {
     const head = copyLine(values).slice(0, -1)
     const fields = texts.map((text) => (text === null ? '\\N' : jsonFieldOf(text)))

@@ -20,7 +20,7 @@ export interface DatabaseOptions {
   readonly statementTimeoutMs: number | null
 }
 
-/** How long what is under way on an abandoned pool may still take. */
+/** How long the work under way on an abandoned pool may still take. */
 const ABANDONED_S = 3
 
 /**
@@ -45,7 +45,7 @@ export const openDatabase = (options: DatabaseOptions): Sql => {
     closed = true
     return pool.end(how)
   }
-  // The target is only there to be callable; everything goes to the pool of the moment.
+  // The target only makes the proxy callable; everything goes to the present pool.
   const database = new Proxy(pool, {
     apply: (_, __, [first, ...rest]: Parameters<Sql>) => pool(first, ...rest),
     get: (_, name) => (name === 'end' ? end : Reflect.get(pool, name)),
@@ -98,11 +98,11 @@ export const sqlStateOf = (error: unknown): string | null =>
  */
 export const isMissingPartition = (error: unknown): boolean => sqlStateOf(error) === '23514'
 
-/** The data of a row cannot be stored, now or ever: trying again is useless. */
+/** The data of a row cannot be stored, now or ever: a retry is useless. */
 export const isDataError = (error: unknown): boolean =>
   /^(22|23|54)/.test(sqlStateOf(error) ?? '') && !isMissingPartition(error)
 
-/** The connection failed, or the server is starting or stopping: the same may work in a moment. */
+/** The connection failed, or the server is starting or stopping: a retry may succeed in a moment. */
 export const isConnectionError = (error: unknown): boolean =>
   error instanceof postgres.PostgresError ? /^(57P0|08)/.test(error.code) : !(error instanceof StoreTimeout)
 
@@ -112,7 +112,7 @@ export const isTooSlow = (error: unknown): boolean => sqlStateOf(error) === '570
 /** A missing schema or table: the build that a reader had was replaced. */
 export const isMissingTable = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
 
-/** Postgres answered within the time. */
+/** Postgres responded within the time. */
 export const ping = async (sql: Sql, withinMs: number): Promise<boolean> => {
   try {
     await within(sql`select 1`, withinMs)
@@ -127,7 +127,7 @@ const ANSWERS_WITHIN_MS = 30_000
 const PING_MS = 2_000
 const PING_AGAIN_MS = 200
 
-/** Whether Postgres answers before the time is over or the signal aborted: an embedded one may just be starting. */
+/** Whether Postgres responds before the time is over or the signal is aborted: an embedded one may just be starting. */
 export const answers = async (sql: Sql, signal: AbortSignal, withinMs = ANSWERS_WITHIN_MS): Promise<boolean> => {
   for (const deadline = performance.now() + withinMs; ; ) {
     if (await ping(sql, Math.min(PING_MS, withinMs))) return true
@@ -136,7 +136,7 @@ export const answers = async (sql: Sql, signal: AbortSignal, withinMs = ANSWERS_
   }
 }
 
-/** Postgres did not answer in time. */
+/** Postgres did not respond in time. */
 export class StoreTimeout extends Error {
   override readonly name = 'StoreTimeout'
 }

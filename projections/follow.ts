@@ -18,7 +18,7 @@ import {
   witnessOf,
 } from './projection.ts'
 
-/** Where a partition stands; the worker's reports are made of these. */
+/** The progress of a partition; the worker's reports are made of these. */
 export interface Progress {
   state: 'starting' | 'live' | 'follower' | 'waiting'
   next: number
@@ -90,7 +90,7 @@ export const followPartition = async <Row>(
 
 const backoffMs = (failures: number): number => Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10))
 
-/** Without anything that a row holds. */
+/** Without any content of a row. */
 export const reasonOf = (error: unknown): string => {
   const state = sqlStateOf(error)
   if (state !== null) return `Postgres: ${state}`
@@ -154,7 +154,7 @@ const followFrom = async <Row>(options: FollowOptions<Row>, start: Position): Pr
       progress.pendingAtMs = first!.atMs
       applying = apply(options, folder, from, entries)
       applying.catch(stop) // reported after the loop, which may be waiting for a record
-      // A checkpoint is of the state as it is then: nothing may be folded beyond it.
+      // A checkpoint holds the state of its moment: nothing may be folded beyond it.
       if (folder.committed !== undefined) await applying
       if (signal.aborted || next >= until) break
     }
@@ -244,7 +244,7 @@ const commitApart = async <Row>(
   if (entries.length === 1) {
     const [entry] = entries
     const flaw = `Postgres cannot store it (${sqlStateOf(error)})`
-    // Without its origin, which may be what cannot be stored.
+    // Without its origin, which may be the part that cannot be stored.
     return commit(options, from, [{ ...entry!, origin: null, rows: [], flaw }])
   }
   const middle = entries.length >> 1

@@ -36,7 +36,7 @@ export interface LoadOptions extends KeepOptions {
   readonly load: LoadLimits
 }
 
-/** What a read model is doing, for reports. */
+/** The state of a read model, for reports. */
 export interface ModelView {
   build: Build | null
   detail: string
@@ -48,7 +48,7 @@ export interface ModelView {
 export const newView = (): ModelView => ({ build: null, detail: 'starting', partitions: new Map(), ends: new Map() })
 
 const OUTDATED_PAUSE_MS = 5_000
-/** Years of closed days are put into a build in less. */
+/** Longer than it takes to put years of closed days into a build. */
 const BEGUN_WITHIN_MS = 600_000
 const MAX_BACKOFF_MS = 500
 const REPLACED_PAUSE_MS = 50
@@ -77,7 +77,7 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
         build,
         build.state === 'building' ? () => switchTo(options, build) : null,
       )
-      if (outcome === 'replaced') await pause(REPLACED_PAUSE_MS, signal) // should the new one be damaged too
+      if (outcome === 'replaced') await pause(REPLACED_PAUSE_MS, signal) // in case the new one is damaged too
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof LogReplaced) throw error
@@ -174,7 +174,7 @@ export const followBuild = async (
       }
     } catch (error) {
       diagnostics.debug('log_not_asked', { topic: projection.topic, error })
-      return false // the log is away: readers wait for it too
+      return false // the log is not reachable: readers wait for it too
     }
     return caughtUp
   }

@@ -24,7 +24,7 @@ export class Origins {
     add(start.pieces, sequence)
   }
 
-  /** Whether a record is there; null when what is known of its process start begins after it. */
+  /** Whether a record is there; null when the known records of its process start begin after it. */
   has({ instance, epoch, sequence }: Origin): boolean | null {
     const pieces = this.#starts.get(`${instance} ${epoch}`)?.pieces ?? []
     const first = pieces[0]

@@ -26,9 +26,9 @@ export interface Position {
   readonly witness: string | null
 }
 
-/** What one record is to a read model. */
+/** How a read model folds one record. */
 export interface Folded<Row> {
-  /** Null: repeats cannot happen (control), or the record names none. */
+  /** Null: repeats cannot happen (control), or the record has no origin. */
   readonly origin: Origin | null
   readonly rows: readonly Row[]
   /** Why it was set aside, or null. */
@@ -62,7 +62,7 @@ export interface OpenContext {
  */
 export interface Projection<Row> {
   readonly name: string
-  /** Raised with every change of the tables or of what is in them: a new build is made beside the old one. */
+  /** Raised with every change of the tables or of their content: a new build is made beside the old one. */
   readonly version: number
   readonly topic: string
   /** The only type of event that it is made of; all of them when absent. Logs may leave the others out. */
@@ -76,7 +76,7 @@ export interface Projection<Row> {
   begin?(sql: Sql, log: EventLog, build: Build, signal: AbortSignal): Promise<void>
   /** Whatever must be there before the transaction of the batch (partitions). Idempotent. */
   prepare?(sql: Sql, build: Build, rows: readonly Row[]): Promise<void>
-  /** What `prepare` remembers of a build is no longer so: it looks again the next time. */
+  /** Discards what `prepare` remembers of a build: it queries Postgres again the next time. */
   forget?(sql: Sql, build: Build): void
   /** Inserts in key order, so that workers never wait for each other in a circle. */
   write(sql: Transaction, build: Build, rows: readonly Row[]): Promise<void>
@@ -104,10 +104,13 @@ export class LostOwnership extends Error {
 const MAX_POISON_BYTES = 4_096
 const EMPTY = new Uint8Array(0)
 
-/** By which a record is recognised later. */
+/** The digest by which a record is recognised later. */
 export const witnessOf = ({ key, value }: LogRecord): string => sha256Hex(value ?? `tombstone ${key}`)
 
-/** So many are folded, or counted, before others get their turn: Postgres is fed with the batch before meanwhile. */
+/**
+ * So many records are folded, or counted, before the event loop runs other work: Postgres is fed with the batch before
+ * meanwhile.
+ */
 export const TURN_RECORDS = 256
 
 /** Folds records one after the other. Log time is the running maximum: a clock that steps back changes no order. */
@@ -242,7 +245,7 @@ export const sequencesOf = async (sql: Queryable, { projection, build, partition
     select instance, epoch, sequence from gatelog.sequence
     where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}`
 
-/** They are so from now on. */
+/** Records them as applied. */
 export const rememberSequences = async (
   sql: Queryable,
   { projection, build, partition }: Target,

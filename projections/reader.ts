@@ -1,4 +1,4 @@
-// Reads through the active build of a read model, within a deadline. What `query.ts` files are made with.
+// Reads through the active build of a read model, within a deadline. The `query.ts` files are made with it.
 import { pause } from '../src/lib/event-loop/sleep.ts'
 import { activeBuild } from './builds.ts'
 import {
@@ -21,14 +21,14 @@ export const READ_WITHIN_MS = 2_000
 const ATTEMPTS = 3
 const RETRY_MS = 50
 
-/** Runs a query on the schema of the active build. Answers or throws ReadStoreUnavailable within 2 s. */
+/** Runs a query on the schema of the active build. Resolves or throws ReadStoreUnavailable within 2 s. */
 export const readActive = <Result>(
   sql: Sql,
   model: string,
   run: (schemaName: string) => Promise<Result>,
 ): Promise<Result> => attempted(model, async () => run(await schemaOf(sql, model)))
 
-/** Likewise, several queries that see one moment: what is written meanwhile is in none of them. */
+/** The same for several queries that see one moment: what is written meanwhile is in none of them. */
 export const readSnapshot = <Result>(
   sql: Sql,
   model: string,

@@ -18,13 +18,13 @@ export interface RebuildOptions {
   readonly print: (line: string) => void
   /** How much is loaded at once. */
   readonly load?: LoadLimits
-  /** How long Postgres may not answer at the beginning; 30 s when not given. */
+  /** How long Postgres may be unreachable at the beginning; 30 s when not given. */
   readonly postgresWithinMs?: number
 }
 
-/** Sums that many outcomes share are written once for each batch: the larger, the less there is to do. */
+/** Sums that many outcomes share are written once for each batch: larger batches mean fewer writes. */
 const LOAD: LoadLimits = { maxRecords: 40_000, maxBytes: 64 * 1_024 * 1_024 }
-/** Of what is followed and not loaded, larger batches than the worker's. Of all partitions together. */
+/** For models that are followed and not loaded, larger batches than the worker's. Of all partitions together. */
 const LIMITS: GatherLimits = { maxRecords: 10_000, maxBytes: 32 * 1_024 * 1_024, waitMs: 1_000 }
 /** Of each, however many they are. */
 const LEAST: GatherLimits = { maxRecords: 1_000, maxBytes: 1_024 * 1_024, waitMs: 1_000 }

@@ -7,7 +7,7 @@ export type AppliedSequences = Map<string, number>
 
 export const processStart = ({ instance, epoch }: Pick<Origin, 'instance' | 'epoch'>): string => `${instance} ${epoch}`
 
-/** Whether a record was applied before. If not, it is from now on. */
+/** Whether a record was applied before. If not, it is recorded as applied. */
 export const isRepeat = (applied: AppliedSequences, origin: Origin): boolean => {
   const name = processStart(origin)
   if (origin.sequence <= (applied.get(name) ?? -1)) return true

@@ -1,4 +1,4 @@
-// The projection worker: every read model, what is published from them, and reports of how far they are.
+// The projection worker: every read model, what is published from them, and reports of their progress.
 
 import { pause } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
@@ -43,7 +43,7 @@ export interface WorkerTuning {
   readonly takeoverMs: number
   readonly pollMs: number
   readonly reportMs: number
-  /** How often it is looked for days to close. */
+  /** How often the worker looks for days to close. */
   readonly closeMs: number
   /** A worker that stands still in a transaction for so long loses it to the others. */
   readonly frozenMs: number

@@ -21,14 +21,14 @@ import { LoadGate } from './lib/event-loop/load-gate.ts'
 import type { Answer, Inbound, Peers, ServerHandlers } from './lib/http-server/http-server.ts'
 import { stopping } from './wire/errors.ts'
 
-/** Everything that the routes are given: the deps of each part, which share names where they share things. */
+/** Everything that the routes get: the dependencies of each part, which use the same names for the same things. */
 export type AppDeps = Omit<InferenceDeps, 'observe'> &
   AdminDeps &
   ConsoleDeps &
   OperationsDeps &
   Pick<MetricsDeps, 'instanceCounts' | 'telemetry'> & {
     readonly adminEnabled: boolean
-    /** Lets chat completions in while there is room for them; without it all. */
+    /** Admits chat completions while there is room for them; without it all. */
     readonly gate?: LoadGate
   }
 
@@ -38,18 +38,18 @@ export interface App {
    * connections; without it no request has an address.
    */
   readonly fetch: (request: Request, peers?: Peers) => Response | Promise<Response>
-  /** What a server is given: `fetch`, and the hot routes, which it may answer without the runtime's `Request`. */
+  /** The handlers of a server: `fetch`, and the hot routes, which it may serve without the runtime's `Request`. */
   readonly handlers: ServerHandlers
   /** How long a connection may stay silent once its request is answered. */
   readonly idleMs: number
-  /** Requests being answered. */
+  /** Requests that are being served. */
   inFlight(): number
   /**
    * The process is about to stop: `/ready` is 503, requests that would change something are refused with 503 and
    * `Retry-After`, reads are still served, and every response ends its connection.
    */
   leave(): void
-  /** Lets no more in, waits for those in flight, then ends and settles the rest. */
+  /** Admits no more, waits for those in flight, then ends and settles the rest. */
   drain(timeoutMs: number): Promise<void>
 }
 
@@ -92,7 +92,7 @@ export const createApp = (deps: AppDeps): App => {
     notePeer(request, peers)
     return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
   }
-  /** A chat completion is refused where all are let in, so that it leaves an outcome. */
+  /** A chat completion is refused where others are admitted, so that it leaves an outcome. */
   const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
     const path = pathOf(request)
     const isHot = hot.some((route) => request.method === route.method && path === route.path)

@@ -47,12 +47,12 @@ export interface GatewayOptions {
    * The first process of a data folder: runs Postgres and the worker, seeds, writes snapshots, adopts abandoned spools.
    */
   readonly primary: boolean
-  /** Something came to light after the start that should have stopped it. */
+  /** Called for an error after the start that should have prevented it. */
   readonly onRefused: (error: unknown) => void
 }
 
 export interface Gateway {
-  /** Where it can be reached from this machine. */
+  /** The URL for clients on this machine. */
   readonly url: string
   /** What the seeder did, once it could; null for a sibling. */
   readonly seeded: Promise<SeedReport> | null
@@ -67,7 +67,7 @@ const SETTLE_MS = 5_000
 
 export const VERSION: string = manifest.version
 
-/** Starts a gateway. Throws what should stop the start, with everything ended that was started before. */
+/** Starts a gateway. Throws what should prevent the start, with everything ended that was started before. */
 export const startGateway = async (options: GatewayOptions): Promise<Gateway> => {
   const { config, env, diagnostics, primary, onRefused } = options
   const started = new Stack(diagnostics)
@@ -109,7 +109,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     started.push('requests', () => app.drain(drainMs), drainMs + SETTLE_MS)
     started.push('provider work', () => parts.providerWork.close())
     const seeded = primary ? seedUntilDone(parts) : null
-    // While the log is away nothing can be seeded: the start does not wait for it.
+    // While the log is not reachable nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await waitBriefly(seeded, onRefused)
     else seeded?.catch(onRefused)
     started.push('door', () => app.leave()) // first: load balancers get it before anything ends
@@ -143,7 +143,7 @@ interface Parts extends GatewayOptions {
   close(): Promise<void>
 }
 
-/** What is neither state nor outcome: the dialer, the kinds, announcements, the look at Redis. */
+/** What is neither state nor outcome: the dialer, the kinds, announcements, the check of Redis. */
 const openParts = (
   opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes' | 'control' | 'budgets' | 'verifyBudget'>,
 ): Parts => {

@@ -65,7 +65,7 @@ export class AuditFolder implements Folder<AuditRow> {
     const verdict = judge(this.#tip, record.value, this.macKey)
     if (verdict.kind === 'lost') return nothing
     if (!('decision' in verdict)) {
-      // A turn is authentic (its MAC was checked first) and is no decision: nothing to set aside.
+      // A turn is authentic (its MAC was checked first) and is not a decision: it is not set aside.
       const isTurn = verdict.kind === 'unreadable' && Buffer.from(record.value.subarray(0, TURN.length)).equals(TURN)
       return isTurn ? nothing : { ...nothing, flaw: `${verdict.kind}: ${verdict.reason}` }
     }

@@ -50,7 +50,7 @@ export const publishAudit = async (options: PublishOptions): Promise<void> => {
   }
 }
 
-/** One batch; answers how many decisions. 0: nothing new, or another worker is at it. */
+/** One batch; returns how many decisions. 0: nothing new, or another worker is publishing. */
 const publishBatch = async (options: PublishOptions): Promise<number> => {
   const { sql, log, signal } = options
   const [known] = await sql<{ next: number }[]>`select next_offset as next from gatelog.audit_publication where id = 1`

@@ -8,7 +8,7 @@ export interface AuditFilter {
   readonly tenantId: string | null
   readonly resource: string | null
   readonly action: string | null
-  /** Id of what it is about. */
+  /** Id of the subject. */
   readonly subjectId: string | null
   /** Id of the actor. */
   readonly actorId: string | null
@@ -35,7 +35,7 @@ export interface AuditEventView {
   /** The row, secrets masked; null when there was none. */
   readonly before: unknown
   readonly after: unknown
-  /** Rows that fell with it, by table. */
+  /** Rows that were deleted with it, by table. */
   readonly removed: Readonly<Record<string, number>>
   /** Id of the decision that this one takes back, or null. */
   readonly reverts: string | null

@@ -16,7 +16,7 @@ create table audit_event (
   event_type text not null,
   before jsonb,
   after jsonb,
-  -- Rows that fell with it, by table, e.g. {"keys": 3}.
+  -- Rows that were deleted with it, by table, e.g. {"keys": 3}.
   removed jsonb not null,
   -- The decision that this one takes back.
   reverts text,

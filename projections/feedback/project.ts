@@ -14,7 +14,7 @@ export interface FeedbackRow extends FeedbackGiven {
 
 const TYPE = 'feedback.given'
 
-/** What one record is to the read model; the request log sets aside what is no envelope. */
+/** How the read model folds one record; the request log sets aside what is no envelope. */
 export const foldFeedbackRecord: (record: LogRecord, partition: number) => Folded<FeedbackRow> = foldOfType(
   TYPE,
   FEEDBACK_EVENTS[TYPE],

@@ -1,4 +1,4 @@
-// Frames against the topic that they are made from: how many, and a digest of them all.
+// Compares frames with the topic that they are made from: how many, and a digest of them all.
 import { createHash } from 'node:crypto'
 import { TOPICS } from '../../src/log/topics.ts'
 import { appliedRecords, Problems, positionsOf, type Snapshot } from '../agreement.ts'
@@ -17,7 +17,7 @@ export interface FramesAgreement {
   readonly problems: readonly string[]
 }
 
-/** What the database computes too. */
+/** The same digest as the database computes. */
 const digestOf = ({ instance, epoch, number, part, candidates }: FrameRecordRow): bigint => {
   const line = [instance, epoch, number, part, candidates].join(' ')
   return BigInt(`0x${createHash('md5').update(line).digest('hex').slice(0, 16)}`)

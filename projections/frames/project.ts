@@ -43,7 +43,7 @@ const fold = foldOfType(
   true,
 )
 
-/** What one record is to the read model. Pure: the same record gives the same rows. */
+/** How the read model folds one record. Pure: the same record gives the same rows. */
 export const foldFrameRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<FrameRecordRow> =>
   fold(record, { log_partition: partition, logAtMs })
 

@@ -29,7 +29,7 @@ const fold = foldOfType(
   }),
 )
 
-/** What one record is to the read model; the frames set aside what is no envelope. */
+/** How the read model folds one record; the frames set aside what is no envelope. */
 export const foldProbeRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<ProbeRow> =>
   fold(record, { log_partition: partition, logAtMs })
 

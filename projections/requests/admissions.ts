@@ -5,7 +5,7 @@ import type { Build } from '../projection.ts'
 import type { AdmittedRow } from './fold.ts'
 import { keysOf, type RequestKey } from './stored.ts'
 
-/** Those of earlier batches, by id: they wait no longer. */
+/** Removes and returns those of earlier batches, by id. */
 export const takeAdmissions = async (
   sql: Transaction,
   { schemaName }: Build,

@@ -1,4 +1,4 @@
-// The request log against the topic that it is made from, outcome by outcome. Holds a batch of them at a time.
+// Compares the request log with the topic that it is made from, outcome by outcome. Holds a batch of them at a time.
 import type { RequestSettled } from '../../src/domain/events/request.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -128,7 +128,7 @@ class Comparison {
     return logAtMs
   }
 
-  /** What has a row is taken out of `expected`. */
+  /** An outcome that has a row is removed from `expected`. */
   #compare(expected: Map<number, SettledRow>, row: StoredRow, partition: number): void {
     const where = `offset ${row.log_offset} of ${TOPIC}/${partition}`
     const wanted = expected.get(row.log_offset)

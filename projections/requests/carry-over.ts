@@ -1,4 +1,4 @@
-// What the log no longer holds, from the build before to the one that takes its place.
+// Copies what the log no longer holds from the build before to the one that takes its place.
 import type { Transaction } from '../database.ts'
 import type { Build } from '../projection.ts'
 import { count, newTally } from '../usage/cells.ts'

@@ -7,30 +7,30 @@ import type { StoredOutcome } from './stored.ts'
 
 export const placeOf = ({ atMs, place: { partition, offset } }: SettledRow) => ({ atMs, partition, offset })
 
-/** What a closed day has in it is not counted for that day again. */
+/** An outcome that a closed day includes is not counted for that day again. */
 export const countFresh = (tally: Tally, closed: ClosedDays, row: SettledRow): void => {
   count(tally, row.data)
   if (closed.has(placeOf(row))) count(tally.days, row.data, -1)
 }
 
-/** A closed day that has both in it has counted the one that holds. */
+/** A closed day that includes both has counted the one that holds. */
 export const takeBack = (tally: Tally, closed: ClosedDays, { held, by }: Replaced): void => {
   count(tally, held.facts, -1)
   if (closed.has(held) && closed.has(placeOf(by))) count(tally.days, held.facts)
 }
 
-/** A closed day that has the one in it that does not hold, without the one that does, has counted it. */
+/** A closed day that includes the superseded settlement, and not the one that holds, has counted the superseded one. */
 export const takeFromDay = (tally: Tally, closed: ClosedDays, { row, held }: Outdone): void => {
   if (closed.has(placeOf(row)) && !closed.has(held)) count(tally.days, row.data, -1)
 }
 
-/** What was stored and is no longer the outcome. */
+/** The stored settlement that is no longer the outcome. */
 export interface Replaced {
   readonly held: StoredOutcome
   readonly by: SettledRow
 }
 
-/** What came in and is not the outcome. */
+/** The new settlement that is not the outcome. */
 export interface Outdone {
   readonly row: SettledRow
   readonly held: StoredOutcome

@@ -34,7 +34,7 @@ const knownOf = (sql: Sql, schemaName: string): Known => {
   return made
 }
 
-/** What is known of the days of a build is no longer so. */
+/** Discards what is remembered of the days of a build. */
 export const forgetDays = (sql: Sql, { schemaName }: Build): void => void known.get(sql)?.delete(schemaName)
 
 /** What rows need of days. */

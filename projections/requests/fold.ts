@@ -58,7 +58,7 @@ const checks = new Map<string, TypeCheck<TSchema>>(
 
 const NOTHING = { origin: null, rows: [] } as const
 
-/** What one record is to the request log. */
+/** How the request log folds one record. */
 export const foldRequestRecord = (
   record: Pick<LogRecord, 'offset' | 'value' | 'parts'>,
   logAtMs: number,

@@ -25,9 +25,9 @@ export interface SearchLimits {
   readonly statementMs: number
 }
 
-/** What a slice should take. */
+/** The time that one slice is to take. */
 const SLICE_MS = 60
-/** With two statements for a slice, together less than what a read may take. */
+/** With two statements for a slice, together less than the time of a read. */
 const LIMITS: SearchLimits = { searchMs: 800, statementMs: 500 }
 
 const readRows = (sql: Transaction, schemaName: string, filter: RequestFilter): Promise<StoredRequest[]> => sql<

@@ -46,7 +46,7 @@ export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
       build.schemaName,
       batch.settled.map(({ atMs }) => atMs),
     )
-    // Too old for a row of its own: it cost what it cost.
+    // Too old for a row of its own: its cost is counted all the same.
     const [settled, old] = [batch.settled.filter(isKept), batch.settled.filter((row) => !isKept(row))]
     const admitted = new Map(batch.admitted.filter(isKept).map((row) => [row.id, row]))
     const texts = await admissionsOf(sql, build, settled, admitted)
@@ -103,7 +103,7 @@ const admissionsOf = async (
   return texts
 }
 
-/** Others get their turn now and then. */
+/** The event loop runs other work in between. */
 const countAll = async (closed: ClosedDays, rows: readonly SettledRow[]): Promise<Tally> => {
   const tally = newTally()
   for (const [at, row] of rows.entries()) {
@@ -121,7 +121,7 @@ interface Inserted {
 
 const UNIQUE_VIOLATION = '23505'
 
-/** Nearly always no request is there yet; only when one is, it is looked at which of two settlements comes first. */
+/** Nearly always no request is there yet; only when one is, the two settlements are compared. */
 const insert = async (
   sql: Transaction,
   build: Build,

@@ -145,14 +145,14 @@ export interface RequestQueries {
   ): Promise<{
     readonly rows: readonly TailRow[]
     readonly reached: LogPlace
-    /** There is more already. */
+    /** There are more rows already. */
     readonly isBehind: boolean
   }>
   /** The same with how many there are of each error code. */
   failures(filter: RequestFilter): Promise<FailureList>
   /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
-  /** Likewise, as it was recorded. */
+  /** The same, as it was recorded. */
   recorded(idOrLabel: string, tenantId: string | null): Promise<RecordedRequest | null>
   /**
    * Whether a request with this id, that came at that time (Unix milliseconds), has a row or was admitted and has none

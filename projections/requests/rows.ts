@@ -1,4 +1,4 @@
-// Rows of the request log: which ones are meant, and how the API shows them.
+// Rows of the request log: the conditions that select them, and how the API shows them.
 import { usdOf } from '../../src/lib/money.ts'
 import type { Queryable } from '../database.ts'
 import type { RequestFilter, RequestView } from './query.ts'
@@ -28,7 +28,7 @@ export const conditions = (sql: Queryable, filter: RequestFilter) => {
     ${search === null ? sql`` : sql`and concat_ws(' ', id, request_id, requested_model, routed_model, provider, error_code, key_id, end_user) ilike ${pattern}`}`
 }
 
-/** What a list shows. */
+/** The columns of a list. */
 export const listColumns = (sql: Queryable) => sql`
   id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, provider, outcome, status, error_code,
   attempts, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens, cost_nano_usd,

@@ -12,7 +12,7 @@ const MOST_ROWS = 200
  */
 const MOST_RECORDS = 5_000
 
-/** Rows below it are there: it is moved in the transaction that writes them. */
+/** Rows below it are stored: the position is moved in the transaction that writes them. */
 export const readPlace = async (sql: Sql): Promise<LogPlace> => {
   const rows = await sql<{ partition: number; next: number }[]>`
     select p.partition, p.next_offset as next from gatelog.position p join gatelog.build b using (model, build)

@@ -5,7 +5,7 @@ import type { RecordedRequest, RequestDetail } from './query.ts'
 import { type StoredRequest, usdOrNull, viewOf } from './rows.ts'
 import type { AdmittedDetail } from './stored.ts'
 
-/** With what only one request shows. */
+/** With the members that only a single request shows. */
 export interface StoredDetail extends StoredRequest {
   readonly provider_id: string | null
   readonly model_id: string | null

@@ -1,4 +1,4 @@
-// Usage against the rows that it counts, hour by hour, and each closed day against the records of gateway.usage.v1.
+// Compares usage with the rows that it counts, hour by hour, and each closed day with the records of gateway.usage.v1.
 import type { UsageClosed } from '../../src/domain/events/usage-closed.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { type OutcomeSums, Problems, type Snapshot } from '../agreement.ts'
@@ -85,7 +85,8 @@ export const compareUsage = async (snapshot: Snapshot, build: Build): Promise<Us
       const counted = days.includes(dayMs) ? await countDay(snapshot, build, dayMs, cut, problems) : null
       hours += counted?.hours ?? 0
       for (const [name, cell] of counted?.beyond ?? []) addCell(cells, name, cell)
-      // What took the place of an outcome of a closed day is in the table at once, in the topic with the next closing.
+      // A settlement that replaced an outcome of a closed day is in the table at once, in the topic with the next
+      // closing.
       await compareStored(
         snapshot,
         build,

@@ -23,7 +23,7 @@ export interface Cell {
   readonly ttft: Bins
 }
 
-/** The cells of one tier: by bucket, by tenant, by what else names them. */
+/** The cells of one tier: by bucket, by tenant, by the rest of their key. */
 type Cells = Map<number, Map<string, Map<string, Cell>>>
 
 const within = <Key, Inner>(outer: Map<Key, Map<string, Inner>>, key: Key): Map<string, Inner> => {
@@ -34,7 +34,7 @@ const within = <Key, Inner>(outer: Map<Key, Map<string, Inner>>, key: Key): Map<
   return made
 }
 
-/** What names a cell in its bucket and tenant. Names hold no NUL. */
+/** The key of a cell in its bucket and tenant. Names hold no NUL. */
 const keyOf = (dimension: Dimension, name: string, model: string): string => `${dimension}\0${name}\0${model}`
 
 const addShare = ({ sums, latency, ttft }: Cell, share: Share): void => {
@@ -47,7 +47,7 @@ const addShare = ({ sums, latency, ttft }: Cell, share: Share): void => {
   if (share.ttftBin !== NONE) addBin(ttft, share.ttftBin, share.sign)
 }
 
-/** What a cell is of, in its bucket and tenant. */
+/** The key of a cell in its bucket and tenant. */
 interface Named {
   readonly key: string
   readonly dimension: Dimension
@@ -95,9 +95,9 @@ interface Counted {
   readonly hour: Cells
 }
 
-/** What is counted on its way to the tables. */
+/** Counts on their way to the tables. */
 export interface Tally extends Counted {
-  /** What days count besides: less, where a closed day has an outcome in it already. */
+  /** What days count besides: less, where a closed day includes an outcome already. */
   readonly days: Counted
 }
 
@@ -128,7 +128,7 @@ export const count = (tally: Counted, facts: UsageFacts, sign: 1 | -1 = 1): void
   by('key', facts.key_id)
   by('code', facts.error_code)
   by('purpose', facts.purpose ?? null)
-  // What a refused request names need not exist: clients would decide how many rows there are.
+  // The names of a refused request need not exist: otherwise clients would decide how many rows there are.
   if (facts.outcome === 'denied') return
   by('endpoint', facts.endpoint)
   by('policy', facts.policy_id)

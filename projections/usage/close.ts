@@ -25,7 +25,7 @@ export interface CloseOptions {
 }
 
 const DAY_MS = 86_400_000
-/** A day waits so long for requests that were still under way, and for instances that were away for a moment. */
+/** A day waits so long for requests that were still under way, and for instances that were unreachable for a moment. */
 const GRACE_MS = 3_600_000
 /** Days of one transaction: Postgres must keep what they read meanwhile. */
 const DAYS_AT_ONCE = 8
@@ -133,12 +133,12 @@ const closeDay = async (
 ): Promise<void> => {
   const { dayMs, changes } = day
   const digest = await dayDigest(sql, build.schemaName, dayMs)
-  // What changed and changed back, or was read again by a new build, is closed already.
+  // A change that was reverted, or was read again by a new build, is closed already.
   const isSame = digest === day.digest
   const sequence = isSame ? day.sequence : day.sequence + 1
   if (!isSame) await publish(options, sql, build, dayMs, { sequence, offsets })
   const table = sql(`${build.schemaName}.closed_day`)
-  // Closed for the first time, it is to be looked at once more.
+  // Closed for the first time, it is to be checked once more.
   const seen = day.digest === null ? changes - 1 : changes
   // The offsets of a set that was not written again stay those that the topic has.
   await sql`

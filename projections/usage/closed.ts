@@ -72,7 +72,7 @@ const holding = async (records: AsyncIterable<UsageClosed>): Promise<ReadonlyMap
 
 export const dayMsOf = (day: string): number => Date.parse(`${day}T00:00:00Z`)
 
-/** By which a day's rows are recognised when they are what was published. */
+/** The digest by which a day's rows are compared with what was published. */
 export const dayDigest = async (sql: Transaction, schemaName: string, dayMs: number): Promise<string> => {
   const [row] = await sql<{ digest: string }[]>`
     select encode(sha256(coalesce(string_agg(held::text, chr(10) order by dimension, tenant_id, name, model), '')::bytea), 'hex') as digest
@@ -119,7 +119,7 @@ const lineOf =
     return copyLine(['day', dimension, tenant_id, dayMs, name, model, ...SUMS.map((sum) => cell[sum]), latency, ttft])
   }
 
-/** Where a record stands, and what day its outcome is of. */
+/** The place of a record, and the day of its outcome. */
 export interface Placed {
   readonly atMs: number
   readonly partition: number
@@ -130,14 +130,14 @@ export interface Placed {
 export interface ClosedDays {
   /** Whether the day of the outcome is closed at all. */
   isClosed(atMs: number): boolean
-  /** Whether a closed day has this record in it. */
+  /** Whether a closed day includes this record. */
   has(placed: Placed): boolean
 }
 
 const DAY_MS = 86_400_000
 const dayStart = (atMs: number): number => Math.floor(atMs / DAY_MS) * DAY_MS
 
-/** By start of the day, up to which offset of which partition a closed day has what the log holds. */
+/** By start of the day, up to which offset of which partition a closed day includes what the log holds. */
 export type Cuts = ReadonlyMap<number, ReadonlyMap<number, number>>
 
 /** What is closed of the days of these outcomes; null: of all days. */

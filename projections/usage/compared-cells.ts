@@ -1,11 +1,11 @@
-// Cells of usage as they are and as they should be, one bucket at a time.
+// Compares the cells of usage with what they should be, one bucket at a time.
 import { TOPICS } from '../../src/log/topics.ts'
 import type { Problems } from '../agreement.ts'
 import type { Cell, Tier } from './cells.ts'
 import { addBins, writtenBins } from './histogram.ts'
 import { SUMS } from './share.ts'
 
-/** What a bucket holds, by what names it. */
+/** The cells of a bucket, by key. */
 export type Cells = Map<string, { readonly sums: number[]; readonly latency: number[]; readonly ttft: number[] }>
 
 /** Names hold no NUL. */

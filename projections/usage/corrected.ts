@@ -14,7 +14,7 @@ export interface PriceCorrection {
   readonly to: string
   readonly input_cost_per_million: number
   readonly output_cost_per_million: number
-  /** Null: what other tokens of the prompt cost. */
+  /** Null: the price of the other tokens of the prompt. */
   readonly cached_input_cost_per_million: number | null
 }
 
@@ -39,7 +39,7 @@ export const spansOf = (corrections: readonly PriceCorrection[], window: UsageWi
   return [...byModel.values()].flat()
 }
 
-/** What is left of a window without those, which stand in order. */
+/** The rest of a window without those, which stand in order. */
 const uncovered = (window: UsageWindow, taken: readonly UsageWindow[]): readonly UsageWindow[] => {
   const free: UsageWindow[] = []
   let fromMs = window.fromMs

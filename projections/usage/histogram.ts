@@ -44,7 +44,7 @@ export const addBin = (bins: Bins, bin: number, count: number): void => {
   else bins[at + 1]! += count
 }
 
-/** Counts what others hold too. */
+/** Adds the counts of others. */
 export const addBins = (bins: Bins, others: Bins): void => {
   for (let at = 0; at < others.length; at += 2) addBin(bins, others[at]!, others[at + 1]!)
 }

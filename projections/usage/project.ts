@@ -75,7 +75,7 @@ export const addUsageText = async (
 
 const cellsIn = ({ text }: UsageText): Cell[] => decoder.decode(text).split('\n').slice(0, -1).map(cellOf)
 
-/** So few are looked up as they are. */
+/** So few are looked up one by one. */
 const FEW = 500
 
 /** Without those beyond the newest bucket of their tier. */
@@ -125,7 +125,7 @@ const mergeKnown = async (sql: Transaction, table: string, cells: readonly Cell[
   )
 }
 
-/** Its numbers are joined apart: there are twenty. */
+/** Its numbers are joined separately: there are twenty. */
 const lineOf = (cell: Cell): string => {
   const { tier, dimension, tenantId, bucketMs, name, model, sums, latency, ttft } = cell
   const key = copyLine([tier, dimension, tenantId, bucketMs, name, model])
@@ -166,7 +166,8 @@ const update = async (sql: Transaction, table: string, cells: readonly Cell[]): 
     [JSON.stringify(rows)],
     { prepare: true },
   )
-  // What was taken back whole was never there. Only an outcome that an earlier one replaced is taken back.
+  // A cell whose outcomes were all taken back was never stored. Only an outcome that an earlier one replaced is taken
+  // back.
   const emptied = cells.filter(({ sums }) => sums.some((sum) => sum < 0)).map(keyOf)
   if (emptied.length === 0) return
   await sql.unsafe(

@@ -45,7 +45,7 @@ export type GroupBy = 'provider' | 'model' | 'provider_model' | 'tenant' | Exclu
 export const NEVER_CORRECTED: readonly GroupBy[] = ['key', 'endpoint', 'policy', 'code', 'purpose']
 
 export interface UsageGroup extends UsageFigures {
-  /** What the group is of: a name, an id, a slug, a code; null for none. Of `provider_model` the provider. */
+  /** The value of the group: a name, an id, a slug, a code; null for none. Of `provider_model` the provider. */
   readonly name: string | null
   /** Of `model` and `provider_model`. */
   readonly model: string | null
@@ -65,7 +65,7 @@ export interface UsageReads {
    * at an end with too many rows (`ends.ts`).
    */
   totals(filter: UsageFilter): Promise<{ readonly window: UsageWindow; readonly totals: UsageFigures }>
-  /** Dearest first, then those with most requests. */
+  /** The most expensive first, then those with most requests. */
   groups(
     filter: UsageFilter,
     by: GroupBy,
@@ -106,7 +106,7 @@ const readsOf = (sql: Transaction, schemaName: string, mostRows: number): UsageR
     return { finest, ...(await frameOf(sql, schemaName, { fromMs, toMs, tenantId, unit, mostRows })) }
   }
   const frames = new Map<string, Promise<Framed>>()
-  /** The parts of an answer are of one window: its ends are counted once. */
+  /** The parts of a response are of one window: its ends are counted once. */
   const frameFor = (filter: UsageFilter, unit: 'minute' | 'hour'): Promise<Framed> => {
     const key = JSON.stringify([filter.fromMs, filter.toMs, filter.tenantId, unit])
     const found = frames.get(key) ?? framed(filter, unit)
@@ -225,7 +225,7 @@ const summed = async (sql: Transaction, schemaName: string, wanted: Wanted): Pro
   const pieces = piecesOf(frame.whole, frame.finest, coarsest)
   const corrected = correctedOf(wanted)
   const owner = ownerOf(wanted)
-  // Corrections are of providers and models, whatever is summed.
+  // Corrections apply to providers and models, whatever is summed.
   const isMeant = (cell: Cell) => cell.dimension === dimension || (corrected !== null && cell.dimension === 'model')
   const cells = frame.cells.filter((cell) => (owner === null || cell.tenantId === owner) && isMeant(cell))
   if (pieces.length === 0 && cells.length === 0) return []

@@ -74,7 +74,7 @@ export const nameOf = (text: string | null): string => (text === null ? '' : sto
 const wasCalled = ({ outcome }: AttemptSummary): boolean => outcome !== 'skipped'
 const hasFailed = ({ outcome }: AttemptSummary): boolean => outcome === 'error' || outcome === 'interrupted'
 
-/** How many attempts are so: nearly always there is one. */
+/** How many attempts match: nearly always there is one. */
 const countOf = (attempts: readonly AttemptSummary[], is: (attempt: AttemptSummary) => boolean): number => {
   let count = 0
   for (let at = 0; at < attempts.length; at++) if (is(attempts[at]!)) count++

@@ -1,5 +1,6 @@
 #!/usr/bin/env bun
-// The command line. Each command answers an exit code; what a person can mend is one line on stderr and exit code 1.
+// The command line. Each command returns an exit code; an error that the user can correct is one line on stderr and
+// exit code 1.
 import { macKeyBeside } from '../composition/installation.ts'
 import {
   isKafka,
@@ -78,7 +79,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
         if (isChild) endWithParent(opened.stop)
         return workerCommand({ ...opened, isChild, worker: `${process.pid}`, complain })
       }
-      // A gateway that starts its worker makes the installation just then.
+      // A gateway that starts its worker makes the installation at that moment.
       return isChild ? withNewLog('worker', work) : withLog('worker', work)
     },
   },
@@ -266,7 +267,7 @@ const main = async ([name, ...rest]: readonly string[]): Promise<number> => {
   return command.run(parsed)
 }
 
-/** What stands behind the name of a command, or what is wrong with it. */
+/** The arguments after the name of a command, or what is wrong with them. */
 const parse = (rest: readonly string[], { options: known = [] }: Command): Arguments | string => {
   const [flags, options, words] = [new Set<string>(), new Map<string, string>(), [] as string[]]
   for (let at = 0; at < rest.length; at++) {
@@ -294,7 +295,7 @@ const EXPECTED = [
   LogUnavailable,
 ]
 
-/** What a person can mend is one line; anything else is a fault of ours, with its stack for the report. */
+/** An error that the user can correct is one line; anything else is a fault of ours, with its stack for the report. */
 const fail = (error: unknown): number => {
   if (EXPECTED.some((kind) => error instanceof kind)) complain((error as Error).message)
   else console.error(`gatelog: unexpected failure, please report it: ${error instanceof Error ? error.stack : error}`)

@@ -28,7 +28,7 @@ import { exportedText } from '../upkeep/export/bootstrap.ts'
 
 export interface ExportCommand {
   readonly config: Config
-  /** What the decisions of this installation are signed with. */
+  /** The key of the decisions' MAC. */
   readonly macKey: Uint8Array
   readonly log: EventLog
   /** An RFC 3339 time or the id of a decision; null: the newest state. */
@@ -73,7 +73,7 @@ export const exportCommand = async (command: ExportCommand): Promise<number> => 
   return 0
 }
 
-/** Undefined for what is neither. */
+/** Undefined for a text that is neither. */
 const momentOf = (text: string): Moment | undefined => {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return { id: text.toLowerCase() }
   const isTime = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/i.test(text)
@@ -98,7 +98,7 @@ const newestState = async ({ log, macKey, config, nowMs, signal }: ExportCommand
   return { state: fold.state, revision: fold.tip, atMs: nowMs() }
 }
 
-/** Null for a moment that never was. Means what `?as_of=` means. */
+/** Null for a moment before the first decision. The same meaning as `?as_of=`. */
 const pastState = async ({ log, macKey, signal }: ExportCommand, moment: Moment): Promise<Found | null> => {
   const history = new LogHistory({
     log,
@@ -112,7 +112,7 @@ const pastState = async ({ log, macKey, signal }: ExportCommand, moment: Moment)
       const read = await readable(() => history.answer({ name: 'past', moment, read: null }))
       return (read as { readonly point: PastPoint; readonly answer: Found } | null)?.answer ?? null
     } catch (error) {
-      // A long log is read in parts; each further question goes on where the last ended.
+      // A long log is read in parts; each further call goes on where the last ended.
       if (!(error instanceof HistoryUnavailable)) throw error
     }
   }
@@ -148,7 +148,7 @@ const writeWhole = (output: string, text: string): void => {
 const replaceFile = (path: string, text: string, former: Stats | null): void => {
   const beside = `${path}.${process.pid}.part`
   try {
-    // Never for more eyes than before, not for a moment.
+    // The file is never readable by more accounts than before, not for a moment.
     writeFileSync(beside, text, former === null ? {} : { mode: former.mode & 0o600 })
     if (former !== null) takeAfter(beside, former)
     renameSync(beside, path)

@@ -24,7 +24,7 @@ export interface KeysCommand {
   readonly complain: (line: string) => void
 }
 
-/** What can be done with them. */
+/** The actions of the command. */
 export const KEYS_ACTIONS = ['status', 'rotate', 'retire'] as const
 
 /** Keys that are written between two rounds are found by the next round; more rounds than this are never needed. */
@@ -111,7 +111,7 @@ const retire = (command: KeysCommand): Promise<number> =>
     return 0
   })
 
-/** A line for each master key. Answers whether the current one wraps everything. */
+/** A line for each master key. Returns whether the current one wraps everything. */
 const report = ({ config, print }: KeysCommand, dataKeys: DataKeyStore): boolean => {
   const accepted = masterKeysFrom(() => masterKeysFor(config)).fingerprints()
   const census = dataKeys.census()

@@ -12,7 +12,7 @@ import { appendTail, planRestore, type RestoreDeps, type RestorePlan } from '../
 
 export interface LogRestoreCommand {
   readonly config: Config
-  /** What the decisions of this installation are signed with. */
+  /** The key of the decisions' MAC. */
   readonly macKey: Uint8Array
   readonly log: EventLog
   /** Print what would be appended, write nothing. */

@@ -10,7 +10,7 @@ import type { EventLog } from '../log/port.ts'
 
 export interface RebuildCommand {
   readonly config: Config
-  /** What the decisions of this installation are signed with. */
+  /** The key of the decisions' MAC. */
   readonly macKey: Uint8Array
   readonly log: EventLog
   readonly diagnostics: Diagnostics

@@ -25,7 +25,7 @@ export interface TopicsCommand {
   /** Make what is missing and start the chain if there is none. */
   readonly init: boolean
   readonly print: (line: string) => void
-  /** For what went wrong and what is less safe than it should be. */
+  /** For errors and for what is less safe than it should be. */
   readonly complain: (line: string) => void
   readonly nowMs: () => number
   readonly newChainId: () => string

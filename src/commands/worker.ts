@@ -13,7 +13,7 @@ import { TOPICS } from '../log/topics.ts'
 
 export interface WorkerCommand {
   readonly config: Config
-  /** What the decisions of this installation are signed with. */
+  /** The key of the decisions' MAC. */
   readonly macKey: Uint8Array
   readonly log: EventLog
   readonly diagnostics: Diagnostics

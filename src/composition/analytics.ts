@@ -48,17 +48,17 @@ const LAG_MS = 60_000
  * that both want.
  */
 const WORKER_NICENESS = 5
-/** What the worker refuses within this time refuses the start; Postgres may need most of it. */
+/** A refusal of the worker within this time refuses the start; Postgres may need most of it. */
 const START_MS = 60_000
 
-/** A child has printed what is wrong: it needs no second line. */
+/** The child has printed the error: a second line is not needed. */
 export class ReportedByChild extends Error {
   override readonly name = 'ReportedByChild'
 }
 
 const OK: CheckResult = { text: 'ok', ready: true }
 
-/** Returns at once; nothing here may hold up the start. */
+/** Returns at once; the start waits for nothing here. */
 export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: AnalyticsDeps): Analytics => {
   const store = openReadStore(config, diagnostics)
   const { embedded } = store
@@ -110,7 +110,7 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
   }
 }
 
-/** The worker being away or behind is a degradation: what it has not read yet waits in the log. */
+/** A worker that is down or behind is a degradation: what it has not read yet waits in the log. */
 const workerCheck = async (sql: Sql, worker: ChildProcess | null): Promise<CheckResult> => {
   const status = worker?.status()
   if (status !== undefined && !status.running) return { text: `degraded: the worker ${status.detail}`, ready: true }

@@ -30,7 +30,10 @@ export interface AnnouncementsDeps {
   readonly diagnostics: Diagnostics
 }
 
-/** Applied-by is a courtesy: a write that takes something away waits so long for the others, any other not at all. */
+/**
+ * Applied-by is best effort: a write that takes something away waits so long for the others, any other write not at
+ * all.
+ */
 const APPLIED_WAIT_MS = 250
 const ALONE: AppliedBy = { applied: 1, instances: 1 }
 

@@ -36,7 +36,7 @@ const LAST_REPORTS_MS = 2_000
 /** The state of the log is published by events, and checked so often besides. */
 const LOOK_MS = 60_000
 
-/** What takes the place of the log's client and of chance; left out: the real ones. */
+/** Replacements for the log's client and for chance; left out: the real ones. */
 export interface BudgetPorts {
   readonly log?: EventLog
   readonly newEpoch?: () => string
@@ -77,7 +77,7 @@ export const openBudgetParts = (
   const findDead = (returned: LocalSpool, writers: ReadonlySet<string>): FindDead => {
     // Held for the life of this process, or, where a sender ships it, until it is removed.
     if (returned === spool || isKafka(config)) return () => othersOf(returned, budgets)
-    // It is given up behind this, and a process beside this one may live in it by then.
+    // The spool is released after this, and another process may use it by then.
     const dead = deadOf(returned, writers, { budgets })
     return () => (name) => dead.has(name)
   }
@@ -89,7 +89,7 @@ export const openBudgetParts = (
       if (!(await untilLive(live, signal))) return { isDone: false, late: Promise.resolve(false) }
       const deps = { ...shared, budgets, budgetRow }
       const isDone = await recoverLeases(returned, deps, signal, isSettled)
-      // What cannot be read holds its lease and waits for a build that can: the spool has to stay.
+      // An unreadable outcome holds its lease and waits for a build that can read it: the spool has to stay.
       const isOver = isDone && isSettled
       const late = isOver ? closeLate(returned, findDead(returned, writers), deps, signal) : Promise.resolve(false)
       return { isDone, late }

@@ -1,4 +1,4 @@
-// Puts together the door of the console: operators, their sessions, and the guard before both.
+// Puts together the sign-in of the console: operators, their sessions, and the guard before both.
 import { type Config, isLoopback } from '../config/schema.ts'
 import type { LoginEvent } from '../domain/access/login.ts'
 import { setupIsOpen } from '../domain/access/setup.ts'

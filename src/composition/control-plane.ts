@@ -57,7 +57,7 @@ export interface ControlPlaneDeps {
   readonly config: Config
   readonly env: Environment
   readonly masterKeys: ReadMasterKeys
-  /** Names this process among all instances. */
+  /** The name of this process among all instances. */
   readonly instance: string
   readonly diagnostics: Diagnostics
   /** One thread for each data folder writes snapshots. */
@@ -67,7 +67,7 @@ export interface ControlPlaneDeps {
 }
 
 const RETRY_MS = 5_000
-/** With a snapshot, how long the start waits for a log that does not answer: less than it waits for anything. */
+/** With a snapshot, how long the start waits for an unreachable log: less than for anything else. */
 const GRACE_MS = 1_000
 /** More than `segment.ms` of the compacted topic. */
 const SEGMENT_CLOSES_MS = 3_900_000
@@ -82,7 +82,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const log = openLog(logSettings(config, 'control'))
   const closing = new AbortController()
   const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS, endMayLag: isKafka(config) }
-  // Topics first, so that a missing one is called that, and not a log that does not answer.
+  // Topics first, so that a missing one is reported as that, and not as an unreachable log.
   const away = Promise.withResolvers<void>()
   const topics = isKafka(config) ? untilTopicsAreRight(deps, {}, closing.signal, away.resolve) : Promise.resolve()
   const closesAfterMs = isKafka(config) ? SEGMENT_CLOSES_MS : undefined
@@ -92,7 +92,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const installation = await Promise.race([finding, topics.then(() => finding)])
   const macKey = installation.decisionMac
   if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
-  // On one processor a thread more takes longer.
+  // On one processor a further thread takes longer.
   const ahead = availableParallelism() > 1 ? { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') } : undefined
   const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, ahead })
   const ready = Promise.all([topics, live.ready(), dataKeys.ready()])

@@ -39,7 +39,7 @@ export type Wanted = 'write' | 'read'
 export interface AccessPorts {
   /** Throws a system error when this process lacks the access (`R_OK`, `W_OK`, `X_OK`). */
   access(path: string, mode: number): void
-  /** Undefined: nothing is there. */
+  /** Undefined: it does not exist. */
   stat(path: string): Pick<Stats, 'uid' | 'mode' | 'isDirectory'> | undefined
   readonly uid: number | undefined
 }
@@ -63,7 +63,7 @@ const READ_ENTRIES = ['chain', 'master.key']
 
 const NAME_ANOTHER = 'name another folder (GATEWAY_DATA_DIR)'
 
-/** Why the folder cannot be used, and what to do, in one line; null: it can, or is not there. */
+/** Why the folder cannot be used, and what to do, in one line; null: it can, or does not exist. */
 export const accessProblem = (dataDir: string, wanted: Wanted, ports: AccessPorts = SYSTEM): string | null => {
   const folder = resolve(dataDir)
   const written = ['', ...OWN_ENTRIES].map((name) => [join(folder, name), wanted] as const)
@@ -84,7 +84,7 @@ const problemAt = (path: string, wanted: Wanted, ports: AccessPorts): string | n
     return null
   } catch (error) {
     const code = codeOf(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null // nothing is there
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null // it does not exist
     if (code === 'EROFS') return `${path} is on a file system that is read-only: ${NAME_ANOTHER}`
     if (code === 'EACCES' || code === 'EPERM') return refused(path, wanted, ports)
     throw error
@@ -96,7 +96,7 @@ const refused = (path: string, wanted: Wanted, { stat, uid }: AccessPorts): stri
   const found = nearest(path, stat)
   if (found === null) return `${what}: ${NAME_ANOTHER}`
   const { at, owner, mode } = found
-  // What stands above is not ours to be given away.
+  // The folders above may belong to other programs: the advice is not to change their owner.
   const mend = at === path ? `run chown -R ${uid} ${path}, start as uid ${owner}` : `let it pass ${at}`
   return `${what}: ${at} belongs to uid ${owner}, mode ${mode}; ${mend}, or ${NAME_ANOTHER}`
 }

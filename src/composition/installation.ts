@@ -83,7 +83,8 @@ export const keepInstallationKeys = async (
     await dataKeys.ready()
     if (dataKeys.installation() === null) await dataKeys.storeInstallation(keys)
   } catch (error) {
-    diagnostics.debug('installation_keys_not_stored', { error }) // closed, or the log is away: the next start does it
+    // closed, or the log is not reachable: the next start does it
+    diagnostics.debug('installation_keys_not_stored', { error })
   }
 }
 
@@ -92,7 +93,7 @@ interface CommandDeps {
   readonly log: EventLog
   readonly diagnostics: Diagnostics
   readonly signal: AbortSignal
-  /** While the log is away, wait for it. */
+  /** While the log is not reachable, wait for it. */
   readonly waits: boolean
 }
 
@@ -118,7 +119,7 @@ export const openKeysBeside = async ({
   }
 }
 
-/** What the decisions are signed with, for a command that reads the chain. */
+/** The key of the decisions' MAC, for a command that reads the chain. */
 export const macKeyBeside = async (deps: CommandDeps): Promise<Uint8Array> => {
   const masterKeys = () => masterKeysFor(deps.config)
   const cached = await cachedKeys(deps.config.data.dir, masterKeys)

@@ -49,7 +49,7 @@ export interface StartOptions {
 }
 
 export interface Recovery {
-  /** False: it was stopped before it could. */
+  /** False: it was stopped before. */
   readonly isDone: boolean
   /**
    * Resolves when also what came to the log late is released, which no process does once the spool is deleted; to false
@@ -67,7 +67,7 @@ const GATHER_MS = 100
 const ADOPT_AGAIN_MS = 1_000
 const ADOPT_AT_LEAST_EVERY_MS = 30_000
 
-/** What takes the place of the disk and of the sender's thread; left out: the real ones. */
+/** Replacements for the disk and the sender's thread; left out: the real ones. */
 export interface OutcomePorts {
   readonly spool?: Pick<SpoolOptions, 'files' | 'newEpoch' | 'segmentBytes' | 'ballastBytes' | 'atEnd'>
   readonly startSender?: (options: SenderOptions) => Sender
@@ -113,7 +113,7 @@ export const openOutcomes = async (
       const isSettled = await settle(adopted, diagnostics, closing.signal)
       const { isDone, late } = await recover(adopted, closing.signal, isSettled)
       if (!isDone) {
-        // The next one that adopts it needs what is in it.
+        // The next process that adopts it needs its content.
         await adopted.close()
         continue
       }

@@ -1,4 +1,4 @@
-// The reads of the admin API that a read model answers, put together.
+// The reads of the admin API that read models serve, put together.
 import { auditQueries } from '../../projections/audit/query.ts'
 import { frameQueries } from '../../projections/frames/query.ts'
 import { requestQueries } from '../../projections/requests/query.ts'

@@ -12,7 +12,7 @@ export interface RequestLookupDeps {
   readonly status?: typeof readStatus
 }
 
-/** Workers report every 2 s: what a report is older counts as being behind. */
+/** Workers report every 2 s: the age of a report beyond that counts as lag. */
 const REPORT_MS = 2_500
 const WITHIN_MS = 2_000
 

@@ -1,4 +1,4 @@
-// Runs the seeder at start: until it is done, however long the log is away.
+// Runs the seeder at start: until it is done, however long the log is not reachable.
 import type { Config } from '../config/schema.ts'
 import { checkBootstrap } from '../domain/bootstrap.ts'
 import { newApiKey, newId } from '../lib/crypto/ids.ts'

@@ -1,4 +1,4 @@
-// What every command begins with: the settings from file and environment, the master key, the log.
+// The first step of every command: the settings from file and environment, the master key, the log.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { type Config, type LoadedConfig, loadConfig, masterKeysOf } from '../config/schema.ts'
@@ -119,7 +119,7 @@ const keyIsMissing = (path: string): ConfigError =>
  * that a later start would take for one, a master key least of all. Throws ConfigError.
  */
 export const requireInstallation = (config: Config): void => {
-  if (isKafka(config)) return // with a master key of the settings, and nothing in data.dir that could be missed
+  if (isKafka(config)) return // with a master key of the settings, nothing in data.dir can be missing
   const { dir } = config.data
   requireAccess(dir, 'write') // reading an embedded log writes too: SQLite's files beside it
   if (!holdsLog(dir) && readChainWitness(dir) === null) {

@@ -14,7 +14,7 @@ import type { Budgets } from '../state/budgets/budgets.ts'
 import { openTraceExporter, type TraceExporter } from '../upkeep/watch/trace-exporter.ts'
 import type { Environment } from './settings.ts'
 
-/** How far the read models are, by the worker's last reports. Rejects while Postgres is away. */
+/** The progress of the read models, by the worker's last reports. Rejects while Postgres is not reachable. */
 export const projectionViews = async (sql: Sql): Promise<readonly ProjectionView[]> =>
   (await readStatus(sql)).map(({ model, lag_ms, behind_records, poison, age_ms }) => ({
     model,
@@ -93,11 +93,11 @@ export const tracesUrl = ({ telemetry }: Config, env: Environment): string | nul
   return env.OTEL_EXPORTER_OTLP_ENDPOINT ? below(env.OTEL_EXPORTER_OTLP_ENDPOINT) : null
 }
 
-/** By name; what is no header is left out. */
+/** By name; invalid headers are left out. */
 export const headersOf = (text: string): Readonly<Record<string, string>> =>
   Object.fromEntries(headerPairs(text).filter((pair) => pair !== null))
 
-/** What the app is given of all this. */
+/** The telemetry that the app gets. */
 export const telemetryOf = (parts: {
   readonly analytics: { readonly sql: Sql }
   readonly outcomes: { readonly spool: Pick<LocalSpool, 'status'>; sender(): SenderStatus | null }

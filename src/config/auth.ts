@@ -1,4 +1,4 @@
-// The settings of the door: which header carries the key, what is no key, how old may be what is known of keys.
+// The settings of authentication: which header carries the key, what is no key, how old the known state of keys may be.
 
 import { MINTED_KEY_LENGTH } from '../lib/crypto/ids.ts'
 import { FormatRegistry } from '../lib/schema/schema.ts'

@@ -11,7 +11,7 @@ import { dayOf, logDayOf, type Span } from '../days.ts'
 import { type AdmittedRow, foldRequestRecord, type SettledRow } from '../fold.ts'
 import type { ParcelRecord } from './parcel.ts'
 
-/** What is known of a partition before its next record. */
+/** The state of a partition before its next record. */
 export interface PartitionState {
   readonly partition: number
   /** Running maximum of log time. */
@@ -35,7 +35,7 @@ export interface EarlySettlement {
 
 export interface FoldedBatch {
   readonly partitions: readonly FoldedPartition[]
-  /** Why it cannot be written as it stands: something in it has to be looked at. Null: nothing has. */
+  /** Why it cannot be written as it is: a record in it needs the follower. Null: it can. */
   readonly odd: string | null
   readonly span: Span
   /** The earliest arrival of its rows; Infinity when it has none. */
@@ -46,7 +46,7 @@ export interface FoldedBatch {
   readonly early: readonly EarlySettlement[]
   /** Admissions whose settlement is not in the batch. */
   readonly open: readonly AdmittedRow[]
-  /** Arrivals of outcomes that the closed day of theirs does not have in it. */
+  /** Arrivals of outcomes that their closed day does not include. */
   readonly lateMs: readonly number[]
   readonly usage: readonly UsageText[]
 }
@@ -58,7 +58,7 @@ interface Lane {
   readonly applied: AppliedSequences
   /** Process starts that the batch has records of, by name. */
   readonly seen: Map<string, Origin>
-  /** One of the newest of them: the next record is nearly always of the same. */
+  /** One of the newest of them: the next record nearly always belongs to the same start. */
   newest: Origin | null
 }
 
@@ -147,7 +147,7 @@ export class BatchFold {
     }
   }
 
-  /** A request that was settled before, in this batch or another, is met by the key of its row. */
+  /** A request that was settled before, in this batch or another, is found by the key of its row. */
   #settle(row: SettledRow): void {
     const { admitted, early, lateMs, tally } = this.#draft
     const { id, atMs } = row

@@ -24,12 +24,12 @@ export class FoldThread {
     this.#worker.addEventListener('close', () => this.#failed('it ended'))
   }
 
-  /** Begins anew at these places: what was sent before is of no account. */
+  /** Begins anew at these places: what was sent before is discarded. */
   open(partitions: readonly PartitionState[], cuts: Cuts): void {
     this.#post({ type: 'open', partitions, cuts })
   }
 
-  /** Hands over records of a partition; answers, when all are on their way, how many bytes they are. */
+  /** Sends records of a partition; returns, when all are on their way, how many bytes they are. */
   async fold(partition: number, records: readonly LogRecord[]): Promise<number> {
     let bytes = 0
     for (let rest = records; rest.length > 0; ) {
@@ -41,7 +41,7 @@ export class FoldThread {
     return bytes
   }
 
-  /** The batch of what was handed over since the last one. */
+  /** The batch of what was sent since the last one. */
   take(): Promise<FoldedBatch> {
     return this.#orFailure((resolve) => {
       this.#onBatch = resolve

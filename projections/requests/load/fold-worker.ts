@@ -1,4 +1,4 @@
-// The thread that folds: records in, batches out. It touches nothing but what it is sent.
+// The thread that folds: records in, batches out. It uses nothing but what it receives.
 import { PIECE_BYTES } from '../../copy.ts'
 import type { Cuts } from '../../usage/closed.ts'
 import { BatchFold, type FoldedBatch, type PartitionState } from './fold-batch.ts'

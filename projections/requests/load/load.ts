@@ -71,7 +71,7 @@ interface Batch {
   readonly folded: FoldedBatch
 }
 
-/** Where partitions stand after a batch; `left`: it was not written, and is to be looked at. */
+/** Where partitions stand after a batch; `left`: it was not written, and is left to the follower. */
 interface Applied {
   readonly positions: Positions
   readonly left: readonly Pick<Stretch, 'partition' | 'end'>[]

@@ -19,7 +19,7 @@ interface Lane {
   readonly end: number
   readonly iterator: AsyncIterator<readonly LogRecord[]>
   next: number
-  /** What comes next; null when it has to be read. */
+  /** The next records; null when they have to be read. */
   head: readonly LogRecord[] | null
 }
 

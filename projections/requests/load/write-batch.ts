@@ -9,7 +9,7 @@ import { REQUEST_COLUMNS } from '../fold.ts'
 import { holdBuild } from '../hold.ts'
 import { DETAIL_COLUMNS, detailLine, type FoldedBatch } from './fold-batch.ts'
 
-/** A batch has something in it that has to be looked at record by record. */
+/** A batch contains something that has to be applied record by record. */
 export class OddBatch extends Error {
   override readonly name = 'OddBatch'
 }

@@ -22,7 +22,7 @@ export interface ChainToVerify {
 
 export interface VerifiedChain {
   readonly finding: Finding
-  /** Where the whole log leads. */
+  /** The state of the whole log. */
   readonly state: ChainFold['state']
 }
 
@@ -85,7 +85,7 @@ const malformedOf = (step: ReturnType<ChainFold['take']>, { offset }: LogRecord)
     ? { offset, kind: 'malformed', reason: step.folded.malformed }
     : null
 
-/** Every record up to the end; answers what keeps it from that. */
+/** Every record up to the end; returns what prevents reading it. */
 const readAll = async (
   { log, each, signal }: ChainToVerify,
   end: number,

@@ -8,7 +8,9 @@ import { isInstallationKey, wrappedFrom } from '../../state/data-keys/wrapped-ke
 import type { Finding } from './verify.ts'
 
 const KEYS = TOPICS.keys.name
-/** Where compaction took the last records, their offsets are never seen: so long nothing more is waited for. */
+/**
+ * Where compaction took the last records, their offsets never arrive: after so long without records the reader stops.
+ */
 const SILENT_MS = 5_000
 const MAX_SHOWN = 20
 
@@ -47,13 +49,13 @@ export const verifyKeys = async (
   }
 }
 
-/** The data key that a record holds; null: a tombstone, a key of the installation, or something foreign. */
+/** The data key that a record holds; null: a tombstone, a key of the installation, or a foreign record. */
 const keyOf = (key: string | null, value: Uint8Array | null): string | null => {
   if (key === null || value === null || isInstallationKey(key)) return null
   return wrappedFrom(readEnvelope(value)?.data)?.key_id === key ? key : null
 }
 
-/** Every record up to the present end; answers where the next reading begins. */
+/** Every record up to the present end; returns where the next reading begins. */
 const readOn = async (
   { log, signal, silentMs = SILENT_MS }: KeysToVerify,
   from: number,

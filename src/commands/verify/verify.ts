@@ -14,7 +14,7 @@ import { verifyOutcomes } from './outcomes.ts'
 
 export interface VerifyCommand {
   readonly config: Config
-  /** What the decisions of this installation are signed with. */
+  /** The key of the decisions' MAC. */
   readonly macKey: Uint8Array
   readonly log: EventLog
   readonly diagnostics: Diagnostics
@@ -24,7 +24,7 @@ export interface VerifyCommand {
   readonly complain: (line: string) => void
 }
 
-/** A part of the report. Not one problem in all of them: exit code 0. */
+/** A part of the report. Exit code 0 only without a problem in any of them. */
 export interface Finding {
   readonly title: string
   readonly rows: readonly (readonly [label: string, value: string])[]

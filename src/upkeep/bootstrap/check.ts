@@ -79,7 +79,7 @@ const referenceFlaw = (bootstrap: Bootstrap, state: ControlReader, usual: readon
   return null
 }
 
-/** Providers that seeding makes unasked: those of the usual variables that are set, and the sandbox. */
+/** Providers that seeding makes without an entry: those of the usual variables that are set, and the sandbox. */
 const usualNames = ({ names, resolve }: KindTable, env: SeedDeps['env']): string[] =>
   names.filter((name) => {
     const variable = resolve(name)?.usualEnv

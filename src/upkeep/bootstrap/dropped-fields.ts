@@ -29,7 +29,7 @@ export const droppedFieldNotes = (known: KnownFacts, state: ControlReader, kinds
     const what = `bootstrap.models "${name}" of "${providerName}"`
     return droppedFieldsOf(entry, row, facts, listing).map((note) => `${what}: ${note}`)
   })
-  return notes.sort() // they came as providers were read, beside one another
+  return notes.sort() // in the order in which providers were listed
 }
 
 /** `known`: the facts of catalogues and of the kind. `listing`: how the provider lists models; undefined: it cannot. */

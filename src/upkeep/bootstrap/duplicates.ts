@@ -4,7 +4,7 @@ import type { Bootstrap, BootstrapOverride } from '../../domain/bootstrap.ts'
 import { BUDGET_DEFAULTS } from '../../domain/budgets/budget.ts'
 import { DEFAULT_TENANT } from './names.ts'
 
-/** One entry: where it stands, and what makes it the one that it is. */
+/** One entry: its path, and its identity. */
 interface IdentifiedEntry {
   readonly path: string
   readonly identity: readonly string[]

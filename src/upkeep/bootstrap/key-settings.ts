@@ -87,7 +87,7 @@ export const keySettingSteps = (prepared: readonly PreparedKey[]): SeedStep[] =>
   }))
 }
 
-/** What it answers, or why it was refused. */
+/** The result, or why it was refused. */
 const valueOrRefusal = <Value>(decide: () => Value): Value | string => {
   try {
     return decide()

@@ -50,7 +50,7 @@ const seedBudget = (state: ControlReader, naming: KeyNaming, id: string, entry: 
   } = entry
   const tenant_id = tenantOf(state, tenant)!
   const named = given.id === undefined || given.type !== 'key' ? given.id : keyOf(state, naming, tenant_id, given.id)
-  // Of the tenant itself nothing but the tenant can be meant.
+  // The scope `tenant` always means the tenant of the entry.
   const scope = { type: given.type, id: given.type === 'tenant' ? tenant_id : named }
   const budgets = state.table('budgets')
   const [existing] = budgets.find('identity', budgetKey(tenant_id, budgetTarget(state, tenant_id, scope), window))

@@ -5,12 +5,12 @@ import type { ManagedBy } from '../../domain/kernel/fields.ts'
 import type { ModelRow } from '../../domain/registry/model.ts'
 import { meansRow, modelOf } from '../../domain/registry/model-row.ts'
 
-/** What the shortest of the members that name models holds. */
+/** The length of the shortest member that names models. */
 const MAX_LENGTH = 256
-/** In front of a text that names nothing, and that a start would take for a row. */
+/** Precedes a text that names no row, and that a start would otherwise take for one. */
 const GONE = 'gone:'
 
-/** What stands in a file for one row of the registry; null where no text would be read as it again. */
+/** The text for one row of the registry; null where no text would be read as that row again. */
 const textOfRow = (state: ControlReader, { id, name, provider_id }: ModelRow): string | null => {
   const text = `provider:${state.table('providers').get(provider_id)?.name}/${name}`
   return text.length <= MAX_LENGTH && modelOf(state, text) === id ? text : null

@@ -1,4 +1,4 @@
-// What `bootstrap:` calls things: slugs and names where the API has ids.
+// The names of `bootstrap:`: slugs and names where the API has ids.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import type { Bootstrap, BootstrapModel } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
@@ -69,7 +69,7 @@ export class KeyFinder {
   }
 }
 
-/** The active keys that settings know by this name; without any of those, the ones that have it. */
+/** The active keys that settings made under this name; without any of those, the ones that have it. */
 const activeKeys = (state: ControlReader, finder: KeyFinder, tenantId: string, name: string): string[] => {
   const { seeded, named } = finder.find(state, tenantId, name)
   const activeOf = (rows: readonly ApiKeyRow[]) => rows.filter(({ status }) => status === 'active').map(({ id }) => id)
@@ -89,7 +89,7 @@ export interface KeyNaming {
   readonly finder: KeyFinder
 }
 
-/** To be made anew for each look at a state that moves. */
+/** Made anew for each state. */
 export const keyNamingOf = ({ keys = [] }: Bootstrap): KeyNaming => ({
   ids: new Map(
     keys.flatMap(({ id, name, tenant = DEFAULT_TENANT }) => (id === undefined ? [] : [[`${tenant}/${name}`, id]])),

@@ -39,7 +39,7 @@ export const priceSteps = ({ bootstrap }: SeedInput, { newId }: Pick<SeedDeps, '
   })
 }
 
-/** Throws Rejection for what no price could be corrected by. */
+/** Throws Rejection for an entry that cannot correct a price. */
 export const requireSoundCorrection = (entry: BootstrapCorrection): void => {
   const wanted = wantedOf(entry)
   requireCorrectable(wanted, wanted.prices)
@@ -67,7 +67,7 @@ const seedCorrection = (state: ControlReader, id: string, entry: BootstrapCorrec
   return decidePriceCorrection(state, { do: 'correct', ...named, ...rest, ...prices })
 }
 
-/** Throws Rejection for a day that no calendar has. */
+/** Throws Rejection for a day that does not exist. */
 const wantedOf = (entry: BootstrapCorrection): Wanted => {
   const { provider, model, from, to, reason = null, cached_input_cost_per_million = null, ...prices } = entry
   const { input_cost_per_million, output_cost_per_million } = prices

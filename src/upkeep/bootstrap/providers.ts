@@ -101,7 +101,7 @@ const usualSteps = (deps: SeedDeps, report: SeedReport): SeedStep[] => {
   return steps
 }
 
-/** So that the first request works with nothing set up at all. */
+/** So that the first request works without any setup. */
 const sandboxSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   // An empty list means that there are to be none.
   if (deps.kindTable.resolve(SANDBOX) === null || bootstrap.providers?.length === 0) return []
@@ -111,7 +111,7 @@ const sandboxSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   return [{ what: 'the sandbox', decide }]
 }
 
-/** The listed ones, then those of the usual variables; the sandbox only when no provider came of all that. */
+/** The listed ones, then those of the usual variables; the sandbox only when there is no other provider. */
 export const providerSteps = (input: SeedInput, deps: SeedDeps, report: SeedReport): SeedStep[] => [
   ...listedSteps(input, deps, report),
   ...usualSteps(deps, report),

@@ -71,7 +71,9 @@ const overridesOf = (
   }
 }
 
-/** What an entry is about: the last row of these three decides. Throws Rejection for what nothing has. */
+/**
+ * The key of an override: the last row with these three members decides. Throws Rejection for a name that no row has.
+ */
 const aboutOf = (state: ControlReader, naming: KeyNaming, entry: BootstrapOverride) => {
   const tenant_id = tenantOf(state, entry.tenant)
   const given = apiTargetOf(entry, (name) => keyOf(state, naming, tenant_id, name))

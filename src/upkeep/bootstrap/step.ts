@@ -1,4 +1,4 @@
-// What the steps of seeding share: what they are given, what they report, and how all of them become one decision.
+// What the steps of seeding share: their dependencies, their report, and how all of them become one decision.
 import type { Bootstrap } from '../../domain/bootstrap.ts'
 import { type ControlReader, ControlState, foldDecision } from '../../domain/control.ts'
 import { DECISION_LIMITS, type Decision, type EventRecord, GENESIS } from '../../domain/kernel/decision.ts'
@@ -54,7 +54,7 @@ export interface SeedStep {
   decide(state: ControlReader): readonly EventRecord[]
 }
 
-/** Room for what stands around the events of a decision: parent, time, actor, MAC. */
+/** Room for the rest of a decision: parent, time, actor, MAC. */
 const FRAME_BYTES = 2_048
 const MAX_BYTES = DECISION_LIMITS.bytes - FRAME_BYTES
 /**
@@ -68,7 +68,7 @@ const MAX_RETRIES = 32
 interface Decided {
   readonly events: readonly EventRecord[]
   readonly notes: readonly string[]
-  /** The first step that found no room. */
+  /** The first step that did not fit. */
   readonly next: number
   /** The state with these events. */
   readonly state: ControlReader
@@ -79,7 +79,7 @@ interface Decided {
 
 const OVERRIDES = 'overrides '
 
-/** What a change is about: a row, but of overrides, each of which is a row of its own, what they override. */
+/** The subject of a change: a row; of an override, each of which is a row of its own, what it overrides. */
 const aboutOf = ({ table, id, after }: RowChange): string => {
   if (table !== 'overrides' || after === null) return `${table} ${id}`
   const { kind, target, tenant_id } = after as OverrideRow
@@ -102,7 +102,7 @@ export const decideSteps = (
   const refused = new Map<number, string>()
   const at = new Date(nowMs).toISOString()
   let bytes = 0
-  /** False: there is no room for it. */
+  /** False: it does not fit. */
   const take = (step: number): boolean => {
     const { what, decide } = steps[step]!
     try {
@@ -182,7 +182,7 @@ export const commitSteps = async (all: readonly SeedStep[], deps: SeedDeps, repo
   const { steps, notes: conflicts } = withoutConflicts(live.control, all, nowMs())
   let notes = new Set<string>()
   for (let pass = 0; pass < MAX_PASSES; pass++) {
-    notes = new Set() // what an entry further down made room for is no longer refused
+    notes = new Set() // a step that a later entry made possible is no longer refused
     for (let from = 0; from < steps.length; ) {
       // Decided anew whenever another writer came first.
       let decided = null as Decided | null

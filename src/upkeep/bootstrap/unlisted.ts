@@ -9,7 +9,7 @@ import { DEFAULT_TENANT, modelEntries, tenantOf } from './names.ts'
 import { providerNamed } from './providers.ts'
 import type { SeedDeps, SeedInput } from './step.ts'
 
-/** The line about something of a section. */
+/** The note about one row of a section. */
 export const unlistedLine = (what: string, section: string, end = 'it stays until it is deleted'): string =>
   `${what} is no longer in bootstrap.${section}; ${end}`
 
@@ -55,7 +55,7 @@ const unlistedKeys = ({ keys = [] }: Bootstrap, state: ControlReader, nowMs: num
     .map(([, row]) => unlistedLine(`the key "${row.name}" (${row.id})`, 'keys', 'it works until it is revoked'))
 }
 
-/** Those that are named as their kind come of the environment, too. */
+/** Providers that are named as their kind come from the environment, too. */
 const unlistedProviders = ({ providers = [] }: Bootstrap, state: ControlReader, kinds: readonly string[]): string[] => {
   const named = new Set([...kinds, ...providers.map(({ name }) => name.toLowerCase())])
   return [...state.table('providers').rows()]

@@ -30,7 +30,7 @@ const EMPTY_MS = 2_000
 const COMPARISONS = 20
 const COMPARED_AGAIN_MS = 25
 
-/** Hands over every record from an offset to the present end, or until the signal; answers how many are left. */
+/** Passes on every record from an offset to the present end, or until the signal; returns how many are left. */
 const readOn = async (
   log: EventLog,
   where: { readonly topic: string; readonly partition: number; readonly from: number; readonly how?: ReadOptions },
@@ -74,7 +74,7 @@ export class Outcomes {
   constructor(
     private readonly log: EventLog,
     private readonly account: string,
-    /** Since when there may be any. */
+    /** The log time from which on there may be any. */
     private readonly sinceMs: number,
   ) {
     this.#needle = Buffer.from(`"account":${JSON.stringify(account)}`)
@@ -89,7 +89,7 @@ export class Outcomes {
     return this.#keptFromMs <= this.sinceMs
   }
 
-  /** Reads on, until the signal; answers how many records are left. */
+  /** Reads on, until the signal; returns how many records are left. */
   async read(signal: AbortSignal): Promise<number> {
     let unread = 0
     for (const partition of await this.log.partitions(REQUESTS)) {

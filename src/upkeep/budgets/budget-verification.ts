@@ -33,13 +33,13 @@ export interface BudgetVerdict {
 export interface VerificationDeps {
   readonly log: EventLog
   readonly budgets: OpenBudgets
-  /** For so long one call reads and looks at the most. */
+  /** The most time that one call takes. */
   readonly limitMs?: number
   /** A mismatch is reported when nothing has moved for so long. */
   readonly stillMs?: number
 }
 
-/** Below what proxies wait for. */
+/** Below the timeouts of proxies. */
 const LIMIT_MS = 45_000
 /**
  * Other instances report what they spent within seconds: the verifier looks again for so long, less where nothing has
@@ -57,7 +57,7 @@ interface Recount {
   readonly refold: Refold
 }
 
-/** Answers null where nothing is counted of a budget, or the log cannot be read now. */
+/** Resolves to null where nothing is counted of a budget, or the log cannot be read now. */
 export type VerifyBudget = (row: BudgetRow, signal: AbortSignal) => Promise<BudgetVerdict | null>
 
 /** What one call does not read to the end in its time, the next call goes on with. */
@@ -84,7 +84,7 @@ export const budgetVerifier = (deps: VerificationDeps): VerifyBudget => {
         if (standing === null) return null
         const recount = recountOf(row, standing)
         const verdict = await verdictOn(row, recount, deps, until)
-        if (verdict === 'ended') continue // its window: the next one is looked at
+        if (verdict === 'ended') continue // its window: the next one is checked
         if (verdict !== null && verdict.matches === null) {
           unfinished.set(recount.account, recount)
           for (const oldest of unfinished.keys()) if (unfinished.size > MOST_UNFINISHED) unfinished.delete(oldest)
@@ -92,14 +92,14 @@ export const budgetVerifier = (deps: VerificationDeps): VerifyBudget => {
         return verdict
       }
     } catch (error) {
-      // What was to be read expired meanwhile, or the log is away.
+      // What was to be read expired meanwhile, or the log is not reachable.
       if (error instanceof LogUnavailable || error instanceof LogGap) return null
       throw error
     }
   }
 }
 
-/** Looks again and again, until it matches or will not, or the time is over. */
+/** Compares again and again, until it matches, cannot match any more, or the time is over. */
 const verdictOn = async (
   row: BudgetRow,
   { account, outcomes, refold }: Recount,

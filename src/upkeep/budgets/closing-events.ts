@@ -10,7 +10,7 @@ import { overrunIn, overrunSums } from '../../domain/budgets/lease.ts'
 import { type OpenBudgets, termsOf } from '../../state/budgets/budgets.ts'
 import type { ByAccount, Sums } from './spool-spending.ts'
 
-/** Accounts that one record names here: well below the most that one may. */
+/** Accounts in one record here: well below the most that one may name. */
 const ACCOUNTS_A_RECORD = 32
 /**
  * No holder is taken for forgotten sooner: half of the time for which accounts remember closed holders, since clocks
@@ -27,7 +27,7 @@ export interface ClosingDeps {
 
 type HolderName = Pick<LeaseClosed, 'holder' | 'instance'>
 
-/** What the log does not know of a holder yet; none: nothing. */
+/** The events that bring the log's state of a holder up to date; none when it is. */
 export const closingEvents = (
   tenantId: string,
   name: HolderName,

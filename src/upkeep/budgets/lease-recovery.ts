@@ -191,7 +191,7 @@ const holdersOf = async (
   await Promise.race([Promise.all(all), ended])
   // A ledger that is closed meanwhile has nothing, and a holder must not be closed with less than it reported.
   if (signal.aborted || ledger.isClosed) return null
-  // Nothing is waited for from here on: this process may be retired while it lives, and go on under another name.
+  // No wait from here on: this process may be retired while it lives, and go on under another name.
   const isDead = findDead()
   const byTenant = new Map<string, SpentByHolder>()
   const put = (tenantId: string, holder: string, account: string, more: Sums) => {
@@ -222,5 +222,5 @@ const holdersOf = async (
   return byTenant
 }
 
-/** Of a holder as the log has it. */
+/** The fields of a holder that comes from the log alone. */
 const FROM_LOG = { tenantId: undefined, orphaned: NO_AMOUNT, leased: true } as const

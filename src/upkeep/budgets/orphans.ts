@@ -11,7 +11,7 @@ import { pause } from '../../lib/event-loop/sleep.ts'
 import { TypeCompiler } from '../../lib/schema/schema.ts'
 import { type Appended, type LocalSpool, type OpenAdmission, SpoolClosed } from '../../log/spool/spool.ts'
 
-/** The spool looks after its disk once a second. */
+/** The spool checks its disk once a second. */
 const AGAIN_MS = 1_000
 
 const admittedSchema = TypeCompiler.Compile(RequestAdmitted)
@@ -20,7 +20,7 @@ const extendedSchema = TypeCompiler.Compile(RequestExtended)
 
 export interface OrphanReport {
   readonly settled: number
-  /** Admissions that could not be read; they stay open in the spool and are looked at again at the next start. */
+  /** Admissions that could not be read; they stay open in the spool and are tried again at the next start. */
   readonly unreadable: number
 }
 
@@ -39,7 +39,7 @@ export const settleOrphans = async (spool: LocalSpool, signal?: AbortSignal): Pr
   return { settled: readable.length, unreadable: settlements.length - readable.length }
 }
 
-/** A full disk takes it once there is room: what a dead process held of budgets is given back only behind it. */
+/** A full disk takes it once there is room: what a dead process held of budgets is released only after it. */
 const settleInSpool = async (
   spool: LocalSpool,
   subject: string,

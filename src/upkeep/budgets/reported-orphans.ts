@@ -48,7 +48,7 @@ const parsed = (text: string): Static<typeof Written> | null => {
   }
 }
 
-/** Durable when it returns. In the place of what was written down before. */
+/** Durable when it returns. Replaces the file that was written before. */
 export const writeReportedOrphans = ({ directory, files }: Directory, { upTo, spent }: ReportedOrphans): void => {
   const all = [...spent].flatMap(([holder, accounts]) =>
     [...accounts].map(([account, amount]) => ({ holder, account, spent: amount })),

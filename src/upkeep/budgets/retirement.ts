@@ -24,14 +24,14 @@ export const ACTIVE_MS = LEASE_MS + 30_000
 const OLDEST_REQUEST_MS = 7_200_000
 /** Not all instances read the requests topic for the same retirement. */
 const SPREAD_MS = 10_000
-/** What could not be done is looked at again after this: each look reads outcomes of hours. */
+/** A retirement that failed is tried again after this: each try reads outcomes of hours. */
 const AGAIN_MS = 60_000
 
 export interface RetirementDeps {
   readonly log: EventLog
   readonly ledger: BudgetLedger
   readonly instance: string
-  /** Those that operators gave up. */
+  /** The instances that operators gave up. */
   retirements(): Iterable<RetirementRow>
   /** Whether all instances understand a retirement in several records. */
   inParts(): boolean
@@ -44,7 +44,7 @@ export interface RetirementDeps {
 }
 
 export interface Retirement {
-  /** Looks now, besides every few seconds. Resolves when it has written what was due. */
+  /** Checks now, besides every few seconds. Resolves when it has written what was due. */
   look(): Promise<void>
   stop(): Promise<void>
 }
@@ -72,7 +72,7 @@ interface Due {
 class Retiring {
   readonly #scribe: BudgetScribe
   readonly #stopping = new AbortController()
-  /** When what was first seen to be due is done here, by tenant and instance. */
+  /** When the retirement that was first found due is handled here, by tenant and instance. */
   readonly #whenMs = new Map<string, number>()
   #running: Promise<void> | null = null
 

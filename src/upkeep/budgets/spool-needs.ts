@@ -3,13 +3,13 @@
 import type { LocalSpool } from '../../log/spool/spool.ts'
 import { neededFrom, noteNeeded } from './spool-spending.ts'
 
-/** How often it is written down. */
+/** How often the mark is written. */
 const NOTE_MS = 10_000
 
 export class SpoolNeeds {
   #spool: Pick<LocalSpool, 'directory' | 'files'> | null = null
   #record = 0
-  /** What was written down last. */
+  /** The mark that was written last. */
   #noted = -1
   #notedAtMs = Number.NEGATIVE_INFINITY
   #recovered = false
@@ -20,13 +20,13 @@ export class SpoolNeeds {
     return this.#record
   }
 
-  /** What an earlier process has written down holds until what it held is given back. */
+  /** The mark of an earlier process holds until what that process held is released. */
   of(spool: Pick<LocalSpool, 'directory' | 'files'>): void {
     this.#spool = spool
     this.#record = neededFrom(spool)
   }
 
-  /** What dead processes of the spool held is given back; not so when the process was stopped meanwhile. */
+  /** What dead processes of the spool held is released; not so when the process was stopped meanwhile. */
   recovered(isDone: boolean): void {
     this.#recovered = isDone
   }

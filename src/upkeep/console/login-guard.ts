@@ -28,7 +28,7 @@ export interface LoginGuard {
   refuseLocked(attempt: Attempt): void
   /** The same, and counts the attempt as under way until one of the other three is called. */
   begin(attempt: Attempt): void
-  /** Answers whether something was locked by it. */
+  /** Returns whether it locked the name or the address out. */
   failed(attempt: Attempt): boolean
   succeeded(attempt: Attempt): void
   abandoned(attempt: Attempt): void

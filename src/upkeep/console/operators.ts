@@ -17,7 +17,7 @@ export interface OperatorsDeps {
   readonly nameKeys: readonly [Uint8Array, ...Uint8Array[]]
 }
 
-/** What an operator is decided with. */
+/** The sealed members of an operator's command. */
 export interface SealedSecrets {
   readonly name_digests: readonly [string, ...string[]]
   readonly key_id: string
@@ -32,7 +32,7 @@ export interface PasswordCheck {
 }
 
 export interface Operators {
-  /** Name of an operator, or null when it can be opened no more. */
+  /** Name of an operator, or null when its secret can no longer be opened. */
   usernameOf(row: OperatorRow): string | null
   /** Takes the same time for every name. Throws 429: locked out, or too many at once. */
   check(username: string, password: string, address: string): Promise<PasswordCheck>
@@ -52,7 +52,7 @@ export interface Operators {
     password: string,
     decide: (secrets: SealedSecrets) => Promise<Result>,
   ): Promise<Result>
-  /** Nothing that was sealed under it can be opened again. */
+  /** What was sealed under it can no longer be opened. */
   erase(keyId: string): Promise<void>
 }
 

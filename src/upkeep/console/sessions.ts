@@ -21,7 +21,7 @@ const MAX_USED = 50_000
 
 export interface SessionsDeps {
   readonly live: Pick<LiveState, 'control' | 'refused'>
-  /** Also while the configuration is frozen: people come and go. */
+  /** Also while the configuration is frozen: operators sign in and out. */
   readonly commit: Commit
   newId(prefix: 'ses'): string
   nowMs(): number
@@ -29,7 +29,7 @@ export interface SessionsDeps {
 }
 
 export interface OpenedSession {
-  /** What the cookie holds; nowhere else. */
+  /** The value of the cookie; stored nowhere else. */
   readonly token: string
   /** RFC 3339. */
   readonly expiresAt: string
@@ -37,9 +37,9 @@ export interface OpenedSession {
 }
 
 export interface Sessions {
-  /** The session of a token, or null: none, ended, expired, or of an operator that is no more. */
+  /** The session of a token, or null: none, ended, expired, or of a deleted operator. */
   find(token: string): SessionRow | null
-  /** Notes that it was used just now. */
+  /** Records that it was used just now. */
   used(session: SessionRow): void
   /**
    * Opens one, in one decision with the events that precede it. `keyId`: the data key of the password that was right;
@@ -57,13 +57,16 @@ export interface Sessions {
    * the revision, where there is one yet.
    */
   close(session: SessionRow): Promise<string | null>
-  /** Stops trying to end what is owed. */
+  /** Stops retrying to end sessions. */
   stop(): void
 }
 
 const actorOf = (operatorId: string) => ({ type: 'operator', id: operatorId }) as const
 
-/** Ends sessions, if need be later: what the log does not take now is owed, and refused here meanwhile. */
+/**
+ * Ends sessions, if need be later: an end that the log does not take now is retried, and the session is refused here
+ * meanwhile.
+ */
 const endings = ({ commit, diagnostics }: SessionsDeps) => {
   const owed = new Map<string, SessionRow>()
   const commitClose = ({ id, operator_id }: SessionRow): Promise<CommitResult> =>
@@ -98,7 +101,7 @@ const endings = ({ commit, diagnostics }: SessionsDeps) => {
   }
 }
 
-/** Notes uses: here each of them, in the log at most one in a quarter of an hour. */
+/** Records uses: here each of them, in the log at most one in a quarter of an hour. */
 const uses = ({ commit, nowMs, diagnostics }: SessionsDeps) => {
   const usedAtMs = new Map<string, number>()
   const noting = new Set<string>()

@@ -28,7 +28,7 @@ export interface EventContract {
 
 type Schemas = Readonly<Record<string, TSchema>>
 
-/** What travels in an envelope, by topic. A type of its own line is all that a new event needs here. */
+/** The types of events in envelopes, by topic. A new event needs only a line of its own here. */
 const ENVELOPED: Readonly<Partial<Record<TopicName, Schemas>>> = {
   requests: { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS },
   operations: { ...HEALTH_EVENTS, ...LOGIN_EVENTS },

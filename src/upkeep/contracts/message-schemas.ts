@@ -54,7 +54,7 @@ export const ControlDecision = t.Object({
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** Without what only TypeBox sees. */
+/** Without the members that only TypeBox uses. */
 export const plainSchema = (schema: TSchema): JsonSchema => JSON.parse(JSON.stringify(schema)) as JsonSchema
 
 /** Name of the file below `/schemas/` -> the document, for every event type, the envelope and the decision. */

@@ -129,7 +129,7 @@ export const exportedSections = (state: ControlReader, atMs: number): readonly S
   ]
 }
 
-/** Names and texts are shown as JSON in notes already; this only keeps a comment from ending early. */
+/** Notes show names and texts as JSON already; this only keeps a comment from ending early. */
 const comment = (text: string): string => `# ${text.replaceAll(/[\r\n\u0085\u2028\u2029]+/g, ' ')}`
 
 /** The file. `head`: the lines of its heading. */

@@ -57,7 +57,7 @@ const isSeeded = (row: ApiKeyRow): boolean => row.managed_by === 'bootstrap' || 
 const bySeniority = (a: ApiKeyRow, b: ApiKeyRow): number =>
   Number(isSeeded(b)) - Number(isSeeded(a)) || (a.id < b.id ? -1 : 1)
 
-/** Names after this one that no key of the tenant has, without end. */
+/** Names after this one that no key of the tenant has, endless. */
 function* freeNames(name: string, taken: Set<string>): Generator<string, never> {
   for (let n = 2; ; n++) {
     const end = `-${n}`

@@ -130,7 +130,7 @@ export const policyEntry = (state: ControlReader, row: PolicyRow): Exported<Entr
   return { entry, ...texts.noteOn(`the policy ${JSON.stringify(row.name)}`) }
 }
 
-/** The members that are there, each as `change` makes it. */
+/** The present members, each as `change` makes it. */
 const mapped = <Shape extends object>(
   shape: Shape,
   change: (value: NonNullable<Shape[keyof Shape]>) => NonNullable<Shape[keyof Shape]>,
@@ -192,7 +192,7 @@ export const cacheRuleEntry = (
     : { entry, note: `${lost} scopes of ${what} are left out: no name means what they mean` }
 }
 
-/** A scope of a rule in names, or null for what no name means any more. */
+/** A scope of a rule in names, or null where an id has no name any more. */
 const scopeName = (state: ControlReader, keys: KeyNames, tenantId: string | null, scope: string): string | null => {
   const rest = scope.slice(scope.indexOf(':') + 1)
   if (scope.startsWith('tenant:')) {

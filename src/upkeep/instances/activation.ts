@@ -55,7 +55,7 @@ const activate = async (deps: ActivationDeps, signal: AbortSignal): Promise<void
         })
       }
     } catch (error) {
-      // An older instance, or a log that is away: tried again until it is done.
+      // An older instance, or an unreachable log: retried until it is done.
       diagnostics.warn('event_types_not_activated', { version, error })
     }
     if (!isActive()) await pause(deps.everyMs ?? EVERY_MS, signal)

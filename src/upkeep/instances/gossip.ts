@@ -8,14 +8,14 @@ export interface AnnouncementPorts {
   readonly openBreakers?: () => readonly string[]
   /** Called with those of another instance, at each of its announcements. */
   readonly onOpenBreakers?: (modelIds: readonly string[]) => void
-  /** When breakers were last cleared as far as is known here, Unix milliseconds; 0: never. */
+  /** When breakers were last cleared as far as this instance has it, Unix milliseconds; 0: never. */
   readonly breakersCleared?: () => number
   /**
    * Called with the time that another instance announces, at each of its announcements. True: it is newer, and the
    * breakers are cleared here as well.
    */
   readonly onBreakersCleared?: (atMs: number) => boolean
-  /** The same of logins that failed. */
+  /** The same for failed logins. */
   readonly failedLogins?: () => readonly ToldFailures[]
   readonly onFailedLogins?: (instance: string, announced: readonly ToldFailures[]) => void
 }
@@ -43,7 +43,7 @@ export const applyAnnouncement = (
   { instance, ...announced }: Announced & { readonly instance: string },
 ): boolean => {
   const { breakers_cleared_ms: clearedMs, open_breakers: open, failed_logins: failed } = announced
-  // First: what it has open it has opened since.
+  // First: the breakers that it announces as open were opened after that.
   const isNews = clearedMs !== undefined && ports.onBreakersCleared?.(clearedMs) === true
   if (open !== undefined) ports.onOpenBreakers?.(open)
   if (failed !== undefined) ports.onFailedLogins?.(instance, failed)

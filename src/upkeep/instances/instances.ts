@@ -19,9 +19,9 @@ const INSTANCES = TOPICS.instances.name
 const EVERY_MS = 1_000
 /** A decision that is not urgent is announced with others of this time. */
 const GATHER_MS = 50
-/** Decisions of which it is remembered that their answers wait. */
+/** Decisions whose responses wait, as many as are remembered. */
 const MAX_AWAITED = 1_024
-/** What another instance had folded so long ago and this one has not: this one is behind. */
+/** Another instance had folded a record so long ago and this one has not: this one is behind. */
 const BEHIND_MS = 2_000
 const MAX_ALARMS_SHOWN = 4
 /** After so many announcements another process of this name counts as alive. */
@@ -101,7 +101,7 @@ class Announcements implements Instances {
   readonly #diverged = new Map<string, number>()
   /** The first offset that another one had reached before this one, and when its announcement was read. */
   #ahead: { readonly offset: number; readonly receivedAtMs: number } | null = null
-  /** Due at this time (monotonic); null: nothing is due before the second is over. */
+  /** The next announcement is due at this time (monotonic); null: not before the second is over. */
   #dueAtMs: number | null = null
   #announcedAtMs = Number.NEGATIVE_INFINITY
 
@@ -232,7 +232,7 @@ class Announcements implements Instances {
           AbortSignal.any([signal, AbortSignal.timeout(2_000)]),
         )
       } catch (error) {
-        // The next one comes in a second; what is lost is only freshness.
+        // The next one comes in a second; a lost one costs only freshness.
         if (!signal.aborted) diagnostics.debug('announcement_failed', { error })
       }
     }
@@ -265,7 +265,8 @@ class Announcements implements Instances {
     }
     const standing = this.#others.receive(announced)
     if (standing === 'too many') return
-    if (applyAnnouncement(this.deps, announced) || standing === 'new') this.#due(0) // it does not know of us yet
+    // it has no announcement of this one yet
+    if (applyAnnouncement(this.deps, announced) || standing === 'new') this.#due(0)
     this.#measure(announced)
     this.#compare(announced)
   }

@@ -15,7 +15,7 @@ export class StateHistory {
   /** Called after each decision that counted. */
   note(): void {
     if (this.live.state !== this.#of) {
-      // The log was read again from its start: offsets may mean something else now.
+      // The log was read again from its start: offsets may have another meaning now.
       this.#of = this.live.state
       this.#states = []
     }

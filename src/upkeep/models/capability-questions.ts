@@ -12,7 +12,7 @@ export interface Judgement {
   readonly detail: string
 }
 
-/** What came of a question. */
+/** The result of a question. */
 export interface Reply {
   readonly text: string
   readonly toolNames: readonly string[]
@@ -60,7 +60,7 @@ const noteTool = (name: string) => ({
   },
 })
 
-/** Members that no model would choose by itself. */
+/** Values that no model would choose by itself. */
 const SCHEMA = {
   type: 'object',
   properties: { zq_mark: { type: 'string', enum: ['zq7'] }, zq_count: { type: 'integer' } },

@@ -25,7 +25,7 @@ export interface CapabilitySnapshot {
 
 /** What the catalogue states of a model. Null: not stated. */
 export interface CatalogueFacts {
-  /** Tokens that a prompt may have: some windows are larger by what the answer takes. */
+  /** Tokens that a prompt may have: some windows are larger by the tokens of the answer. */
   readonly maxInputTokens: number | null
   readonly maxOutputTokens: number | null
   /** Only what it states as yes or no. */
@@ -61,7 +61,7 @@ const DATE = /-20\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?=$|-v\d)/
 export const placeless = (provider: string, name: string): string =>
   provider === 'bedrock' ? name.toLowerCase().replace(GEOGRAPHY, '') : name.toLowerCase()
 
-/** The placeless name without the day that it is of. */
+/** The same name without its date. */
 export const bareName = (provider: string, name: string): string => placeless(provider, name).replace(DATE, '')
 
 /** Rows by name, by lower-case name, and by bare name. */

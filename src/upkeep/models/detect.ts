@@ -44,7 +44,7 @@ export interface DetectDeps {
   readonly ask: AskDirectly
   /** The key and tenant whose budgets pay for the questions. */
   readonly payer: Payer
-  /** What a kind is taken to be able to do. */
+  /** The capabilities that a kind claims. */
   claims(kind: string): readonly Capability[]
 }
 
@@ -142,7 +142,7 @@ const reasonOf = ({ verdict, detail }: Judgement): string =>
 const call = async (body: Question['body'], modelRun: ModelRun): Promise<DirectOutcome | GatewayError> => {
   const { run, entry } = modelRun
   const timeoutMs = Math.max(1, Math.min(QUESTION_MS, run.untilMs - performance.now()))
-  // Everything is sent, whatever the model is taken to be able to do.
+  // Everything is sent, whatever capabilities the model has by its row.
   const unrestricted = { ...entry, capabilities: ALL_CAPABILITIES }
   const { ask, payer, signal } = run
   const outcome = await outcomeOrRefusal(ask, {
@@ -161,7 +161,7 @@ const call = async (body: Question['body'], modelRun: ModelRun): Promise<DirectO
   return outcome
 }
 
-/** What no other model of the provider would be spared. */
+/** Failures that every other model of the provider would have too. */
 const concernsAll = ({ code, cause }: GatewayError): boolean =>
   code === 'authentication_error' ||
   code === 'quota_exceeded' ||

@@ -18,7 +18,7 @@ export interface ListingDeps {
 /** How long a listing is waited for. */
 export interface Patience {
   readonly totalMs: number
-  /** Ends it before. */
+  /** Ends it early. */
   readonly signal: AbortSignal | undefined
 }
 
@@ -27,7 +27,7 @@ const TOTAL_MS = 10_000
 /** How long the write of a single model waits for a listing from which it only fills gaps. */
 const FACTS_MS = 3_000
 const MAX_BYTES = 8 * 1024 * 1024
-/** A listing answers further model writes for a minute; at most so many providers are remembered. */
+/** A listing is reused for further model writes for a minute; at most so many providers are remembered. */
 const KEPT_MS = 60_000
 const KEPT_PROVIDERS = 64
 
@@ -44,7 +44,7 @@ const targetOf = (provider: ProviderRow, kind: ProviderKind, secret: string | nu
   atMs,
 })
 
-/** The answer's status, headers and text: over the network, or from a kind that answers in process. */
+/** The response's status, headers and text: over the network, or from a kind that answers in process. */
 const responseOf = async (kind: ProviderKind, request: UpstreamRequest, dial: Dial, { totalMs, signal }: Patience) => {
   if (kind.script !== undefined) {
     const { status, headers, pieces } = kind.script(request)
@@ -77,7 +77,9 @@ const messageOf = (error: unknown): string => (error instanceof DialFailure ? er
 export const canList = (provider: ProviderRow, kinds: KindTable): boolean =>
   kinds.resolve(provider.kind)?.listing !== undefined
 
-/** The models of a provider; throws 501 when its kind cannot list, and what the provider's failure means otherwise. */
+/**
+ * The models of a provider; throws 501 when its kind cannot list, and the error of the provider's failure otherwise.
+ */
 export const listModels = async (
   provider: ProviderRow,
   deps: ListingDeps,
@@ -107,9 +109,9 @@ export const listModels = async (
 export interface ModelCatalogue {
   /** The provider's models as it lists them now. */
   list(provider: ProviderRow, patience?: Partial<Patience>): Promise<readonly ListedModel[]>
-  /** What is known of a listed model. */
+  /** The facts of a listed model. */
   factsOfListed(provider: ProviderRow, listed: ListedModel): Promise<ModelFacts>
-  /** What is known of a model by its name; a listing that fails or takes long is done without. */
+  /** The facts of a model by its name; without the listing when it fails or takes long. */
   factsOf(provider: ProviderRow, upstreamModel: string): Promise<ModelFacts>
 }
 

@@ -30,11 +30,11 @@ export interface SyncSummary {
 export interface SyncDeps {
   readonly commit: Commit
   newModelId(): string
-  /** What is known of one listed model. */
+  /** The facts of one listed model. */
   factsOf(provider: ProviderRow, listed: ListedModel): Promise<ModelFacts>
 }
 
-/** A provider that lists more is cut: the registry is for what people choose from. */
+/** A longer list is cut: the registry is for models that people choose from. */
 const MAX_LISTED = 4_096
 /** Rows in one decision: 64 of the largest usual ones stay below the 64 KiB of a record. */
 const ROWS_PER_DECISION = 48
@@ -108,7 +108,7 @@ const canBeNamed = ({ name }: ListedModel): boolean =>
 
 type Create = Parameters<typeof decideModel>[1] & { do: 'create' }
 
-/** What would make each listed model that can be registered, in the order of the listing. */
+/** The commands that make each listed model that can be registered, in the order of the listing. */
 export const commandsOf = async (
   provider: ProviderRow,
   listing: readonly ListedModel[],

@@ -19,7 +19,7 @@ export interface Rates {
 }
 
 export interface Prices extends Rates {
-  /** What all of a request costs once its prompt is longer than `above` tokens, in rising order. */
+  /** The prices of a whole request once its prompt is longer than `above` tokens, in rising order. */
   readonly tiers?: readonly ({ readonly above: number } & Rates)[]
 }
 
@@ -59,7 +59,7 @@ export const priceSnapshot = (): Promise<PriceSnapshot> => {
   return loaded
 }
 
-/** What is known of a model at a provider, as of a moment; null: it is not in the snapshot. */
+/** The prices of a model at a provider, as of a moment; null: it is not in the snapshot. */
 export const snapshotPrices = (
   { providers }: PriceSnapshot,
   where: { readonly providerId: string } | { readonly baseUrl: string },

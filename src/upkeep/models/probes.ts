@@ -118,7 +118,7 @@ const listed = async (provider: ProviderRow, { modelCatalogue }: ProbeDeps): Pro
   }
 }
 
-/** A kind that cannot list: whether anything answers at its address. No secret is sent. */
+/** A kind that cannot list: whether its address responds. No secret is sent. */
 const reached = async (provider: ProviderRow, { kindTable, dial }: ProbeDeps): Promise<Found> => {
   const kind = kindTable.resolve(provider.kind)
   if (kind === null) return failed(new GatewayError('provider_unavailable', `the kind "${provider.kind}" is not known`))

@@ -28,7 +28,7 @@ export interface RequestedTest {
   readonly prompt: string | null
 }
 
-/** A result, and what of its detail may be written down. */
+/** A result, and the part of its detail that may be recorded. */
 export interface Checked {
   readonly shown: CheckResult
   readonly recorded: CheckResult
@@ -115,7 +115,7 @@ const credentialFlaw = (
   return new GatewayError('provider_unavailable', `the provider has no credential: ${how}`)
 }
 
-/** No secret is sent, and whatever answers will do. */
+/** No secret is sent, and any response will do. */
 const connectivity: Finder = async (provider, _, { dial, kindTable }, signal) => {
   const kind = kindTable.resolve(provider.kind)
   if (kind === null) return failed(unknownKind(provider))

@@ -20,7 +20,7 @@ export interface ProviderWork {
   entriesOf(providerId: string): readonly CatalogueEntry[]
   test(provider: ProviderRow, requested: RequestedTest, payer: Payer, client: AbortSignal): Promise<readonly Checked[]>
   detect(entries: readonly CatalogueEntry[], payer: Payer, client: AbortSignal): Promise<readonly ModelDetection[]>
-  /** What the provider lists now. Throws 501 when its kind cannot, and what its failure means otherwise. */
+  /** The provider's listing of now. Throws 501 when its kind cannot list, and the error of its failure otherwise. */
   list(provider: ProviderRow, client: AbortSignal): Promise<readonly ListedModel[]>
   close(): Promise<void>
 }

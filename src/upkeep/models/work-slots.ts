@@ -1,4 +1,4 @@
-// Work that calls out for an operator: a few at once, ended when the operator leaves or the process stops.
+// Work of an operator that calls providers: a few at once, ended when the operator leaves or the process stops.
 import { GatewayError, stopping } from '../../wire/errors.ts'
 
 export interface WorkPlaces {
@@ -7,7 +7,7 @@ export interface WorkPlaces {
    * `client` or `shutdown`). Throws 429 while there are too many, 499 when the client left, 503 when the process stops.
    */
   run<Result>(client: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
-  /** Ends what is under way, and lets nothing more in. */
+  /** Ends what is under way, and admits nothing more. */
   close(): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-// A child process that belongs to this one: started again when it ends, ended when this one ends, however that happens.
+// A child process that belongs to this one: restarted when it ends, ended when this one ends, however that happens.
 import { setPriority } from 'node:os'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 
@@ -15,7 +15,7 @@ export interface ChildOptions {
   /** The exit code that means that a restart is of no use; `onRefused` is then called, once. */
   readonly refusedCode?: number
   readonly onRefused?: () => void
-  /** How long a stop waits before it insists. */
+  /** How long a stop waits before it kills the child. */
   readonly stopMs?: number
 }
 
@@ -32,16 +32,16 @@ export interface ChildProcess {
 
 const FIRST_BACKOFF_MS = 250
 const MAX_BACKOFF_MS = 10_000
-/** A child that ran for so long was well: its next end starts the waits anew. */
+/** A child that ran for so long was healthy: its next end starts the waits anew. */
 const WELL_MS = 30_000
 const STOP_MS = 10_000
 
-/** At once: threads that it makes later take it over. */
+/** At once: threads that it makes later inherit it. */
 const standBack = (pid: number, niceness: number): void => {
   try {
     setPriority(pid, niceness)
   } catch {
-    // It has ended already, or may not be changed here: then it runs as it is.
+    // It has ended already, or its priority may not be changed here: then it runs as it is.
   }
 }
 

@@ -54,7 +54,7 @@ export interface EmbeddedPostgres {
   /** Resolves when it first accepts connections, with the milliseconds that took; rejects when it is stopped before. */
   readonly whenReady: Promise<number>
   status(): { readonly ready: boolean; readonly detail: string }
-  /** A clean stop; insists after 10 s. */
+  /** A clean stop; a kill after 10 s. */
   stop(): Promise<void>
 }
 
@@ -103,7 +103,8 @@ const urlOf = (password: string, port: number): string =>
 export const startEmbeddedPostgres = ({ dataDir, diagnostics }: EmbeddedPostgresOptions): EmbeddedPostgres => {
   const folder = join(resolve(dataDir), 'postgres')
   mkdirSync(folder, { recursive: true })
-  // For life: two servers on one cluster would destroy it, and so would ending a living gateway's server.
+  // For the life of the process: two servers on one cluster would destroy it, and so would ending a living gateway's
+  // server.
   const lock = tryLock(folder)
   if (lock === null) throw new PostgresHeld(`another process runs the embedded Postgres in ${folder}`)
   try {
@@ -232,7 +233,7 @@ const reservePort = (file: string): { port: number; release(): void } => {
   try {
     listener = listen(last)
   } catch {
-    // Taken: by a stranger, or by what a killed gateway left. The latter is ended before ours starts.
+    // Taken: by another program, or by what a killed gateway left. The latter is ended before ours starts.
     listener = listen(0)
   }
   const { port } = listener

@@ -36,7 +36,7 @@ export interface Installation {
   readonly libraryPath: string
 }
 
-/** The account was made by us, by a distribution's package, or is the last resort, in this order. */
+/** The account of our own setup, of a distribution's package, or the last resort, in this order. */
 const ACCOUNTS = ['gatelog', 'postgres', 'nobody']
 /** For data folders whose parents the account may not cross, such as a checkout in root's home. */
 const SHARED_ROOT = '/var/lib/gatelog'
@@ -132,7 +132,7 @@ export const placeFor = (folder: string, account: Account | null): string => {
   const parent = dirname(realpathSync(folder))
   const closed = account !== null && !mayCross(parent, account) && parent !== homedir()
   if (closed && parentsOf(parent).every((each) => mayCross(each, account))) {
-    chownSync(parent, -1, account.gid) // our own data folder: its group may pass through, nothing more
+    chownSync(parent, -1, account.gid) // our own data folder: its group may cross it, nothing more
     chmodSync(parent, (statSync(parent).mode & 0o777) | 0o010)
   }
   if (reachable(folder, account)) return realpathSync(folder)

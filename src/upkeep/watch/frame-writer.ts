@@ -8,15 +8,15 @@ export type FrameEvent = Extract<HealthEvent, { type: 'frame.taken' }>
 export interface FrameWriterDeps {
   /** Rejects when the record was not written. */
   append(event: FrameEvent): Promise<unknown>
-  /** An append failed: it is made again. */
+  /** An append failed: it is retried. */
   onFailure(error: unknown): void
-  /** Too many wait: they are given up, and the next frame must be whole. */
+  /** Too many wait: they are dropped, and the next frame must be whole. */
   onLost(count: number): void
 }
 
 export interface FrameWriter {
   write(event: FrameEvent): void
-  /** Tries again what could not be written. */
+  /** Retries what could not be written. */
   retry(): void
   readonly waiting: number
 }
@@ -37,7 +37,7 @@ export const frameWriter = ({ append, onFailure, onLost }: FrameWriterDeps): Fra
         onFailure(error)
         break
       }
-      if (queue[0] === event) queue.shift() // unless all were given up meanwhile
+      if (queue[0] === event) queue.shift() // unless all were dropped meanwhile
     }
     writing = false
   }

@@ -12,7 +12,7 @@ const LOOK_MS = 50
 const MEMORY_EVERY = 20
 const LIMIT_FILES = ['/sys/fs/cgroup/memory.max', '/sys/fs/cgroup/memory/memory.limit_in_bytes']
 
-/** What this process may use: the memory of the container, else of the machine. */
+/** The memory limit of this process: of the container, else of the machine. */
 export const memoryOfMachine = (): number => {
   const limits = LIMIT_FILES.map(limitIn).filter((bytes) => Number.isSafeInteger(bytes) && bytes > 0)
   return Math.min(totalmem(), ...limits)
@@ -51,7 +51,7 @@ const textIn = (file: number): string | null => {
 
 export interface ThreadTime {
   readonly ranMs: number
-  /** It could have run, and had nothing to do. */
+  /** The thread could have run, and had nothing to do. */
   readonly restedMs: number
 }
 
@@ -90,7 +90,7 @@ export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): ThreadTim
   }
 }
 
-/** Starts the looks. */
+/** Starts the measurements. */
 export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>): LoadWatch => {
   const gate = new LoadGate({ everyMs: LOOK_MS, nowMs: () => performance.now(), ...bounds })
   const times = threadTimes(() => performance.now())

@@ -27,7 +27,7 @@ export interface TraceExporter {
 }
 
 export const TUNING = {
-  /** Traces that wait; beyond it they are dropped. */
+  /** Traces that wait; beyond that they are dropped. */
   queue: 2_048,
   batch: 256,
   /** The first of a batch waits so long for others. */
@@ -55,7 +55,7 @@ class Exporter implements TraceExporter {
   #call: Cancellation | null = null
   #wake: (() => void) | null = null
   #closing = false
-  /** The moment that a close allows is over. */
+  /** The time that a close allows is over. */
   #isLate = false
   #isAway = false
 
