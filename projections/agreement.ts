@@ -55,7 +55,8 @@ export interface Reached {
 }
 
 export const positionsOf = (sql: Transaction, { model, build }: Build) => sql<Reached[]>`
-  select partition, next_offset as next from gatelog.position where model = ${model} and build = ${build} order by partition`
+  select partition, next_offset as next from gatelog.position
+    where model = ${model} and build = ${build} order by partition`
 
 const LIMITS = { maxRecords: 5_000, maxBytes: 16 * 1_024 * 1_024, waitMs: 20 }
 

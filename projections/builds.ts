@@ -145,7 +145,8 @@ const untilLevel = async (sql: Transaction, { build, endOf }: Activation, before
   const deadline = performance.now() + LEVEL_WITHIN_MS
   for (;;) {
     const own = await sql<Reached[]>`
-      select partition, next_offset as next from gatelog.position where model = ${build.model} and build = ${build.build}`
+      select partition, next_offset as next from gatelog.position
+        where model = ${build.model} and build = ${build.build}`
     const reached = new Map(own.map(({ partition, next }) => [partition, next]))
     if (goals.every(({ partition, next }) => (reached.get(partition) ?? 0) >= next)) return
     if (performance.now() > deadline) return
@@ -201,7 +202,8 @@ export interface BuildProgress {
 export const buildProgress = (sql: Sql): Promise<BuildProgress[]> =>
   within(
     sql<BuildProgress[]>`
-      select b.model, b.version, b.state, count(p.partition)::int as partitions, coalesce(sum(p.next_offset), 0)::bigint as records
+      select b.model, b.version, b.state, count(p.partition)::int as partitions,
+        coalesce(sum(p.next_offset), 0)::bigint as records
       from gatelog.build b left join gatelog.position p using (model, build)
       group by b.model, b.build, b.version, b.state order by b.model, b.build`,
     2_000,

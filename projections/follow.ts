@@ -265,7 +265,8 @@ export const requireSameLog = async <Row>(
 ): Promise<void> => {
   if (next === 0) return
   const where = `${projection.topic}/${partition}`
-  const mend = `the topic was truncated, recreated or replaced; when that was intended, run: gateway rebuild ${build.model}`
+  const command = `gateway rebuild ${build.model}`
+  const mend = `the topic was truncated, recreated or replaced; when that was intended, run: ${command}`
   const end = await log.end(projection.topic, partition)
   if (end < next)
     throw new LogReplaced(`${where} ends at ${end}, but ${build.model} has applied it up to ${next}: ${mend}`)

@@ -15,6 +15,7 @@ export const endFrozen = async (sql: Sql, frozenMs: number): Promise<number> => 
   const ended = await sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where application_name in ${sql(NAMES)} and datname = current_database() and usename = current_user
-      and xact_start is not null and wait_event = 'ClientRead' and state_change < now() - make_interval(secs => ${frozenMs / 1_000})`
+      and xact_start is not null and wait_event = 'ClientRead'
+      and state_change < now() - make_interval(secs => ${frozenMs / 1_000})`
   return ended.length
 }

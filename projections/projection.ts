@@ -150,12 +150,14 @@ export const positionOf = async ({
 }: BatchTarget<never>): Promise<Position | null> => {
   const read = () => sql<{ next: number; logAtMs: number; tip: string | null; witness: string | null }[]>`
     select next_offset as next, log_at_ms as "logAtMs", tip, witness from gatelog.position
-    where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}`
+    where model = ${build.model} and build = ${build.build}
+      and topic = ${projection.topic} and partition = ${partition}`
   const [known] = await read()
   if (known !== undefined) return known
   await sql`
     insert into gatelog.position (model, build, topic, partition, next_offset, log_at_ms)
-    select model, build, topic, ${partition}, 0, 0 from gatelog.build where model = ${build.model} and build = ${build.build}
+    select model, build, topic, ${partition}, 0, 0 from gatelog.build
+      where model = ${build.model} and build = ${build.build}
     on conflict do nothing`
   const [made] = await read()
   return made ?? null
@@ -231,7 +233,8 @@ const withoutRepeats = async <Row>(
   const known = await sql<{ instance: string; epoch: string; sequence: number }[]>`
     select s.instance, s.epoch, s.sequence from gatelog.sequence s
     join json_to_recordset(${origins}::text::json) as o (instance text, epoch text) using (instance, epoch)
-    where s.model = ${build.model} and s.build = ${build.build} and s.topic = ${projection.topic} and s.partition = ${partition}`
+    where s.model = ${build.model} and s.build = ${build.build}
+      and s.topic = ${projection.topic} and s.partition = ${partition}`
   const applied: AppliedSequences = new Map(known.map((row) => [processStart(row), row.sequence]))
   const fresh = entries.filter(({ origin }) => origin === null || !isRepeat(applied, origin))
   const highest = [...starts].map(([name, start]) => ({ ...start, sequence: applied.get(name)! }))
@@ -243,7 +246,8 @@ const withoutRepeats = async <Row>(
 export const sequencesOf = async (sql: Queryable, { projection, build, partition }: Target): Promise<Origin[]> =>
   sql<Origin[]>`
     select instance, epoch, sequence from gatelog.sequence
-    where model = ${build.model} and build = ${build.build} and topic = ${projection.topic} and partition = ${partition}`
+    where model = ${build.model} and build = ${build.build}
+      and topic = ${projection.topic} and partition = ${partition}`
 
 /** Records them as applied. */
 export const rememberSequences = async (
@@ -270,7 +274,8 @@ const setAside = async <Row>(
     const value = Buffer.from((record.value ?? EMPTY).subarray(0, MAX_POISON_BYTES))
     await sql`
       insert into gatelog.poison (model, build, topic, partition, log_offset, at_ms, reason, value)
-      values (${build.model}, ${build.build}, ${projection.topic}, ${partition}, ${record.offset}, ${record.atMs}, ${flaw.slice(0, 500)}, ${value})
+      values (${build.model}, ${build.build}, ${projection.topic}, ${partition}, ${record.offset},
+        ${record.atMs}, ${flaw.slice(0, 500)}, ${value})
       on conflict do nothing`
   }
 }

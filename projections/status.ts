@@ -50,10 +50,12 @@ export const writeStatus = async (sql: Sql, status: readonly ModelStatus[]): Pro
       select model, worker, state, detail, lag_ms, behind_records, poison, now()
       from json_to_recordset(${JSON.stringify(
         status.map(({ lagMs, behindRecords, ...row }) => ({ ...row, lag_ms: lagMs, behind_records: behindRecords })),
-      )}::text::json) as r (model text, worker text, state text, detail text, lag_ms bigint, behind_records bigint, poison bigint)
+      )}::text::json) as r (model text, worker text, state text, detail text, lag_ms bigint,
+        behind_records bigint, poison bigint)
       order by model
       on conflict (model) do update set worker = excluded.worker, state = excluded.state, detail = excluded.detail,
-        lag_ms = excluded.lag_ms, behind_records = excluded.behind_records, poison = excluded.poison, reported_at = excluded.reported_at
+        lag_ms = excluded.lag_ms, behind_records = excluded.behind_records, poison = excluded.poison,
+        reported_at = excluded.reported_at
       where excluded.state <> 'follower' or s.worker = excluded.worker or s.reported_at < now() - interval '10 seconds'`
   })
 }
@@ -81,6 +83,7 @@ export interface StoredStatus {
 export const readStatus = (sql: Sql): Promise<StoredStatus[]> =>
   sql<StoredStatus[]>`
     select s.model, s.state, s.detail, s.lag_ms, s.behind_records,
-      (select count(*) from gatelog.poison p join gatelog.build b using (model, build) where p.model = s.model and b.state = 'active') as poison,
+      (select count(*) from gatelog.poison p join gatelog.build b using (model, build)
+        where p.model = s.model and b.state = 'active') as poison,
       greatest(0, extract(epoch from now() - s.reported_at) * 1000)::bigint as age_ms
     from gatelog.status s order by s.model`

@@ -67,7 +67,8 @@ export const buildFigures = async (sql: Sql): Promise<readonly BuildFigures[]> =
 const tablesOf = async (sql: Sql, { schemaName }: Build): Promise<BuildFigures['tables']> => {
   const names = await sql<{ name: string }[]>`
     select tablename as name from pg_tables t where schemaname = ${schemaName} and tablename <> 'checkpoint'
-      and not exists (select 1 from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_namespace n on n.oid = c.relnamespace
+      and not exists (select 1 from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      join pg_namespace n on n.oid = c.relnamespace
         where n.nspname = t.schemaname and c.relname = t.tablename)
     order by 1`
   const tables: { name: string; rows: number; digest: string }[] = []

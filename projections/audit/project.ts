@@ -164,8 +164,9 @@ const openAt = async (macKey: Uint8Array, context: OpenContext): Promise<AuditFo
   signal.throwIfAborted()
   if (position.next > 0 && folder.tip() !== position.tip) {
     throw new LogReplaced(
-      `${TOPICS.control.name} has the tip ${folder.tip().slice(0, 12)} at offset ${position.next}, but the audit log was made with ` +
-        `${position.tip?.slice(0, 12)}: the topic was replaced; when that was intended, run: gateway rebuild ${build.model}`,
+      `${TOPICS.control.name} has the tip ${folder.tip().slice(0, 12)} at offset ${position.next}, ` +
+        `but the audit log was made with ${position.tip?.slice(0, 12)}: ` +
+        `the topic was replaced; when that was intended, run: gateway rebuild ${build.model}`,
     )
   }
   return folder
@@ -197,8 +198,9 @@ const catchUp = async (
   }
 }
 
-const COLUMNS = `log_offset bigint, event_index integer, decision_id text, at_ms bigint, log_at_ms bigint, actor_type text, actor_id text,
-  action text, resource text, subject_id text, tenant_id text, event_type text, before jsonb, after jsonb, removed jsonb, reverts text`
+const COLUMNS = `log_offset bigint, event_index integer, decision_id text, at_ms bigint, log_at_ms bigint,
+  actor_type text, actor_id text, action text, resource text, subject_id text, tenant_id text, event_type text,
+  before jsonb, after jsonb, removed jsonb, reverts text`
 
 export const auditProjection = ({ macKey }: { readonly macKey: Uint8Array }): Projection<AuditRow> => ({
   name: 'audit',

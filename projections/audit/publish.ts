@@ -64,7 +64,8 @@ const publishBatch = async (options: PublishOptions): Promise<number> => {
     const build = await activeBuild(transaction, 'audit')
     if (own === undefined || build === null) return 0
     const [position] = await transaction<{ next: number }[]>`
-      select next_offset as next from gatelog.position where model = 'audit' and build = ${build.build} and partition = 0`
+      select next_offset as next from gatelog.position where model = 'audit'
+        and build = ${build.build} and partition = 0`
     if (position === undefined || position.next <= own.next) return 0
     const decisions = await decisionsFrom(transaction, build, own.next, position.next)
     await publish(options, decisions)

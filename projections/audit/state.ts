@@ -31,7 +31,8 @@ export const saveCheckpoint = async (sql: Sql, { schemaName }: Build, saved: Sav
   await sql`
     insert into ${sql(`${schemaName}.checkpoint`)} as held (id, next_offset, log_at_ms, tip, fold_version, state)
     values (1, ${saved.next}, ${saved.logAtMs}, ${saved.tip}, ${FOLD_VERSION}, ${bytes})
-    on conflict (id) do update set next_offset = excluded.next_offset, log_at_ms = excluded.log_at_ms, tip = excluded.tip,
+    on conflict (id) do update set next_offset = excluded.next_offset, log_at_ms = excluded.log_at_ms,
+      tip = excluded.tip,
       fold_version = excluded.fold_version, state = excluded.state
     where held.next_offset < excluded.next_offset or held.fold_version <> excluded.fold_version`
 }

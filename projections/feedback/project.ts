@@ -34,7 +34,8 @@ const latestOfEach = (rows: readonly FeedbackRow[]): readonly FeedbackRow[] => {
   return [...latest].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row)
 }
 
-const COLUMNS = `tenant_id text, request text, metric text, id text, at_ms bigint, request_id text, key_id text, provider_id text,
+const COLUMNS = `tenant_id text, request text, metric text, id text, at_ms bigint, request_id text, key_id text,
+  provider_id text,
   model_id text, score double precision, comment text, tags jsonb, log_partition integer, log_offset bigint`
 const NAMES = COLUMNS.split(',').map((column) => column.trim().split(' ')[0]!)
 const KEY = ['tenant_id', 'request', 'metric']
@@ -65,7 +66,8 @@ export const feedbackProjection: Projection<FeedbackRow> = {
       select * from ${sql(`${from.schemaName}.feedback`)} held
       where not exists (
         select 1 from gatelog.position p
-        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition and p.first_offset <= held.log_offset)
+        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition
+        and p.first_offset <= held.log_offset)
       on conflict do nothing`
   },
 }

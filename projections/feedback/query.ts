@@ -78,7 +78,8 @@ export const feedbackQueries = (sql: Sql): FeedbackQueries => ({
       const [models, [newest]] = await Promise.all([
         sql<ModelFeedback[]>`
           select model_id, sum(score) as sum, count(*) as count from ${table}
-          where at_ms >= ${sinceMs} and model_id is not null group by model_id order by count(*) desc limit ${MODELS_LIMIT}`,
+          where at_ms >= ${sinceMs} and model_id is not null group by model_id
+          order by count(*) desc limit ${MODELS_LIMIT}`,
         sql<{ untilMs: number | null }[]>`select max(at_ms) as "untilMs" from ${table}`,
       ])
       return { models, untilMs: newest?.untilMs ?? 0 }

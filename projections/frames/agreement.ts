@@ -66,14 +66,16 @@ export const compareFrames = async (
   const scanned = JSON.stringify([...first].map(([partition, offset]) => ({ partition, first_offset: offset })))
   const [stored] = await sql<{ frames: number; digest: string }[]>`
     select count(*) as frames,
-      lpad(to_hex(coalesce(bit_xor(('x' || left(md5(concat_ws(' ', instance, epoch, number, part, candidates)), 16))::bit(64)::bigint), 0)), 16, '0') as digest
+      lpad(to_hex(coalesce(bit_xor(('x' || left(md5(concat_ws(' ', instance, epoch, number, part, candidates)), 16)
+        )::bit(64)::bigint), 0)), 16, '0') as digest
     from ${sql(`${build.schemaName}.frame`)} held
     join json_to_recordset(${scanned}::text::json) as scanned (partition integer, first_offset bigint)
       on scanned.partition = held.log_partition and held.log_offset >= scanned.first_offset`
   const topic = { frames, digest: written(digest) }
   if (stored!.frames !== topic.frames || stored!.digest !== topic.digest)
     problems.report(
-      `the frames differ from ${TOPIC}: ${stored!.frames} (digest ${stored!.digest}) instead of ${topic.frames} (digest ${topic.digest})`,
+      `the frames differ from ${TOPIC}: ${stored!.frames} (digest ${stored!.digest}) ` +
+        `instead of ${topic.frames} (digest ${topic.digest})`,
     )
   return { records, topic, stored: stored!, problems: problems.list() }
 }

@@ -47,7 +47,8 @@ const fold = foldOfType(
 export const foldFrameRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<FrameRecordRow> =>
   fold(record, { log_partition: partition, logAtMs })
 
-const COLUMNS = `instance text, epoch text, number bigint, part integer, parts integer, whole boolean, at_ms bigint, candidates text,
+const COLUMNS = `instance text, epoch text, number bigint, part integer, parts integer, whole boolean,
+  at_ms bigint, candidates text,
   log_partition integer, log_offset bigint`
 const NAMES = COLUMNS.split(',').map((column) => column.trim().split(' ')[0]!)
 
@@ -92,7 +93,8 @@ export const framesModel = (keepDays: number): Projection<FrameRecordRow> => ({
       select * from ${sql(`${from.schemaName}.frame`)} held
       where not exists (
         select 1 from gatelog.position p
-        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition and p.first_offset <= held.log_offset)
+        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition
+        and p.first_offset <= held.log_offset)
       on conflict do nothing`
   },
 })

@@ -33,7 +33,8 @@ const fold = foldOfType(
 export const foldProbeRecord = (record: LogRecord, logAtMs: number, partition: number): Folded<ProbeRow> =>
   fold(record, { log_partition: partition, logAtMs })
 
-const COLUMNS = `provider_id text, at_ms bigint, instance text, epoch text, sequence bigint, trigger text, ok boolean, latency_ms bigint, error_code text,
+const COLUMNS = `provider_id text, at_ms bigint, instance text, epoch text, sequence bigint, trigger text,
+  ok boolean, latency_ms bigint, error_code text,
   upstream_status bigint, models bigint, log_partition integer, log_offset bigint`
 const NAMES = COLUMNS.split(',').map((column) => column.trim().split(' ')[0]!)
 
@@ -51,7 +52,8 @@ const prune = async (sql: Transaction, { schemaName }: Build, providers: readonl
   await sql`
     delete from ${probe} held using (
       select provider_id, at_ms, instance, epoch, sequence,
-        row_number() over (partition by provider_id order by at_ms desc, instance desc, epoch desc, sequence desc) as place
+        row_number() over (partition by provider_id
+          order by at_ms desc, instance desc, epoch desc, sequence desc) as place
       from ${probe} ${providers === null ? sql`` : sql`where provider_id in ${sql(providers)}`}) placed
     where placed.place > ${KEPT_PROBES}
       and (held.provider_id, held.at_ms, held.instance, held.epoch, held.sequence)
@@ -93,7 +95,8 @@ export const probesModel = (keepDays: number): Projection<ProbeRow> => ({
       select * from ${sql(`${from.schemaName}.probe`)} held
       where not exists (
         select 1 from gatelog.position p
-        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition and p.first_offset <= held.log_offset)
+        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition
+        and p.first_offset <= held.log_offset)
       on conflict do nothing`
     await prune(sql, to, null)
   },

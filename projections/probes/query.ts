@@ -17,6 +17,7 @@ export const probeQueries = (sql: Sql): ProbeQueries => ({
       'probes',
       async (schemaName) => sql<StoredProbe[]>`
         select at_ms, trigger, ok, latency_ms, error_code, upstream_status, models from ${sql(`${schemaName}.probe`)}
-        where provider_id = ${providerId} order by at_ms desc, instance desc, epoch desc, sequence desc limit ${KEPT_PROBES}`,
+        where provider_id = ${providerId}
+        order by at_ms desc, instance desc, epoch desc, sequence desc limit ${KEPT_PROBES}`,
     ),
 })

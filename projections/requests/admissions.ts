@@ -31,7 +31,8 @@ export const keepAdmissions = async (
   const late = rows.filter(({ id }) => known.has(id))
   for (const { id, atMs, admitted } of late) {
     await sql`
-      update ${sql(`${schemaName}.detail`)} set admitted = ${admitted} where at_ms = ${atMs} and id = ${id} and admitted is null`
+      update ${sql(`${schemaName}.detail`)} set admitted = ${admitted}
+      where at_ms = ${atMs} and id = ${id} and admitted is null`
   }
   const open = rows.filter(({ id }) => !known.has(id))
   const lines = open.map(({ atMs, id, admitted, place }) =>

@@ -172,9 +172,11 @@ class Comparison {
     const scanned = JSON.stringify([...first].map(([partition, offset]) => ({ partition, first_offset: offset })))
     const [sums] = await sql<Omit<OutcomeSums, 'digest'>[]>`
       select count(*) as outcomes, coalesce(sum(prompt_tokens), 0)::bigint as "promptTokens",
-        coalesce(sum(completion_tokens), 0)::bigint as "completionTokens", coalesce(sum(cost_nano_usd), 0)::bigint as "costNanoUsd"
+        coalesce(sum(completion_tokens), 0)::bigint as "completionTokens", 
+        coalesce(sum(cost_nano_usd), 0)::bigint as "costNanoUsd"
       from ${sql(`${this.build.schemaName}.request`)} held
-      left join json_to_recordset(${scanned}::text::json) as scanned (partition integer, first_offset bigint) on scanned.partition = held.log_partition
+      left join json_to_recordset(${scanned}::text::json) as scanned (partition integer, first_offset bigint)
+        on scanned.partition = held.log_partition
       where scanned.partition is null or held.log_offset < scanned.first_offset`
     return { ...sums!, digest: null }
   }

@@ -30,16 +30,19 @@ const hasRead = async (sql: Transaction, from: Build, to: Build): Promise<boolea
     with recursive stored as (
       select min(log_partition) as partition from ${request}
       union all
-      select (select min(log_partition) from ${request} where log_partition > stored.partition) from stored where stored.partition is not null
+      select (select min(log_partition) from ${request} where log_partition > stored.partition)
+        from stored where stored.partition is not null
     ), held as (
       select partition from stored where partition is not null
       union select log_partition from ${sql(`${from.schemaName}.pending`)}
-      union select partition from gatelog.position where model = ${from.model} and build = ${from.build} and first_offset is not null
+      union select partition from gatelog.position
+        where model = ${from.model} and build = ${from.build} and first_offset is not null
     )
     select exists (
       select from held where not exists (
         select from gatelog.position p
-        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.partition and p.first_offset = 0)) as lacks`
+        where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.partition
+        and p.first_offset = 0)) as lacks`
   return !row!.lacks
 }
 
@@ -47,7 +50,8 @@ const hasRead = async (sql: Transaction, from: Build, to: Build): Promise<boolea
 const isGone = (sql: Transaction, to: Build) => sql`
   not exists (
     select 1 from gatelog.position p
-    where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition and p.first_offset <= held.log_offset)`
+    where p.model = ${to.model} and p.build = ${to.build} and p.partition = held.log_partition
+    and p.first_offset <= held.log_offset)`
 
 const countCarried = async (sql: Transaction, from: Build, to: Build) => {
   const tally = newTally()
@@ -55,19 +59,18 @@ const countCarried = async (sql: Transaction, from: Build, to: Build) => {
   const closed = await closedDays(sql, to.schemaName, null)
   const late: number[] = []
   await sql<(Parameters<typeof factsOf>[0] & { log_partition: number; log_offset: number })[]>`
-    select ${factColumns(sql)}, r.log_partition, r.log_offset from (select * from ${request} held where ${isGone(sql, to)}) r
+    select ${factColumns(sql)}, r.log_partition, r.log_offset
+      from (select * from ${request} held where ${isGone(sql, to)}) r
     join ${sql(`${from.schemaName}.detail`)} d using (at_ms, id)
-    where not exists (select 1 from ${sql(`${to.schemaName}.request`)} n where n.at_ms = r.at_ms and n.id = r.id)`.cursor(
-    ROWS_AT_ONCE,
-    (rows) => {
-      for (const { log_partition: partition, log_offset: offset, ...row } of rows) {
-        const facts = factsOf(row)
-        count(tally, facts)
-        if (closed.has({ atMs: row.at_ms, partition, offset })) count(tally.days, facts, -1)
-        else if (closed.isClosed(row.at_ms)) late.push(row.at_ms)
-      }
-    },
-  )
+    where not exists (select 1 from ${sql(`${to.schemaName}.request`)} n 
+      where n.at_ms = r.at_ms and n.id = r.id)`.cursor(ROWS_AT_ONCE, (rows) => {
+    for (const { log_partition: partition, log_offset: offset, ...row } of rows) {
+      const facts = factsOf(row)
+      count(tally, facts)
+      if (closed.has({ atMs: row.at_ms, partition, offset })) count(tally.days, facts, -1)
+      else if (closed.isClosed(row.at_ms)) late.push(row.at_ms)
+    }
+  })
   await noteLate(sql, to.schemaName, late)
   return tally
 }
@@ -82,13 +85,17 @@ const carryRows = async (sql: Transaction, from: Build, to: Build): Promise<void
   await sql`
     insert into ${after.detail} select held.* from ${before.detail} held join ${before.request} r using (at_ms, id)
     where not exists (select 1 from ${after.request} n where n.at_ms = r.at_ms and n.id = r.id)
-      and exists (select 1 from ${before.request} held where held.at_ms = r.at_ms and held.id = r.id and ${isGone(sql, to)})`
-  await sql`insert into ${after.request} select * from ${before.request} held where ${isGone(sql, to)} on conflict do nothing`
+      and exists (select 1 from ${before.request} held 
+        where held.at_ms = r.at_ms and held.id = r.id and ${isGone(sql, to)})`
+  await sql`insert into ${after.request}
+    select * from ${before.request} held where ${isGone(sql, to)} on conflict do nothing`
   await sql`
-    insert into ${sql(`${to.schemaName}.pending`)} select * from ${sql(`${from.schemaName}.pending`)} held where ${isGone(sql, to)}
+    insert into ${sql(`${to.schemaName}.pending`)}
+      select * from ${sql(`${from.schemaName}.pending`)} held where ${isGone(sql, to)}
     on conflict do nothing`
   await sql`
-    insert into ${sql(`${to.schemaName}.newest_day`)} as held (day) select day from ${sql(`${from.schemaName}.newest_day`)}
+    insert into ${sql(`${to.schemaName}.newest_day`)} as held (day)
+      select day from ${sql(`${from.schemaName}.newest_day`)}
     on conflict (one) do update set day = greatest(held.day, excluded.day)`
 }
 

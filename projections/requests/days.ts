@@ -90,7 +90,8 @@ export const makeDay = async (sql: Transaction, schemaName: string, day: number)
     if (row?.there !== true)
       await sql.unsafe(`create table ${name} (like "${schemaName}".${table} including defaults including constraints)`)
     await sql.unsafe(
-      `alter table "${schemaName}".${table} attach partition ${name} for values from (${day * DAY_MS}) to (${(day + 1) * DAY_MS})`,
+      `alter table "${schemaName}".${table} attach partition ${name}
+        for values from (${day * DAY_MS}) to (${(day + 1) * DAY_MS})`,
     )
   }
 }

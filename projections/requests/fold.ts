@@ -45,8 +45,8 @@ export type RequestRow = AdmittedRow | SettledRow
 /** In the order of `SettledRow.line`. */
 export const REQUEST_COLUMNS =
   `id request_id at_ms tenant_id key_id requested_model routed_model model_id provider provider_id outcome status
-  error_code attempts fallback_used stream cache_hit prompt_tokens completion_tokens cost_nano_usd cost_basis latency_ms ttft_ms policy_id endpoint
-  end_user purpose log_at_ms log_partition log_offset`.split(/\s+/)
+  error_code attempts fallback_used stream cache_hit prompt_tokens completion_tokens cost_nano_usd cost_basis
+  latency_ms ttft_ms policy_id endpoint end_user purpose log_at_ms log_partition log_offset`.split(/\s+/)
 
 /** Years 2020 to 2100: beyond is a damaged record, and every day in use costs a table. */
 const FIRST_MS = Date.UTC(2020, 0, 1)

@@ -11,7 +11,8 @@ export const holdBuild = async (sql: Transaction, { schemaName }: Build, keepDay
   const [row] = await sql<{ day: number | null }[]>`
     select (select day from ${sql(`${schemaName}.newest_day`)}) as day,
       pg_advisory_xact_lock(hashtextextended(${`gatelog rows ${schemaName}`}, 0)),
-      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), set_config('enable_seqscan', 'off', true)`
+      set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+        set_config('enable_seqscan', 'off', true)`
   return row!.day === null ? Number.NEGATIVE_INFINITY : (row!.day - keepDays) * DAY_MS
 }
 

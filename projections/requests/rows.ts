@@ -14,18 +14,27 @@ export const conditions = (sql: Queryable, filter: RequestFilter) => {
   const { tenantId, fromMs, toMs, outcome, provider, model, errorCode, statusMin, search } = filter
   const { key, policies, endpoint, users } = filter
   const pattern = search === null ? '' : `%${search.replace(/[\\%_]/g, '\\$&')}%`
+  const ofModel =
+    model === null
+      ? sql``
+      : sql`and (lower(requested_model) = lower(${model})
+          or lower(routed_model) = lower(${model}) or model_id = ${model})`
+  const searched = sql`id, request_id, requested_model, routed_model, provider, error_code, key_id, end_user`
+  const matching = search === null ? sql`` : sql`and concat_ws(' ', ${searched}) ilike ${pattern}`
   return sql`at_ms >= ${fromMs} and at_ms < ${toMs}
     ${tenantId === null ? sql`` : sql`and tenant_id = ${tenantId}`}
-    ${outcome === null ? sql`` : sql`and outcome = ${outcome} ${outcome === 'success' ? sql`` : sql`and outcome <> 'success'`}`}
+    ${outcome === null ? sql`` : sql`and outcome = ${outcome}`}
+    ${outcome === null || outcome === 'success' ? sql`` : sql`and outcome <> 'success'`}
     ${provider === null ? sql`` : sql`and (lower(provider) = lower(${provider}) or provider_id = ${provider})`}
-    ${model === null ? sql`` : sql`and (lower(requested_model) = lower(${model}) or lower(routed_model) = lower(${model}) or model_id = ${model})`}
+    ${ofModel}
     ${errorCode === null ? sql`` : sql`and error_code = ${errorCode}`}
-    ${statusMin === null ? sql`` : sql`and status >= ${statusMin} ${statusMin < FAILED ? sql`` : sql`and status >= 400`}`}
+    ${statusMin === null ? sql`` : sql`and status >= ${statusMin}`}
+    ${statusMin === null || statusMin < FAILED ? sql`` : sql`and status >= 400`}
     ${key === null ? sql`` : sql`and key_id = ${key}`}
     ${policies === null ? sql`` : sql`and policy_id = any(${policies as string[]})`}
     ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
     ${users === null ? sql`` : sql`and end_user = any(${users as string[]})`}
-    ${search === null ? sql`` : sql`and concat_ws(' ', id, request_id, requested_model, routed_model, provider, error_code, key_id, end_user) ilike ${pattern}`}`
+    ${matching}`
 }
 
 /** The columns of a list. */

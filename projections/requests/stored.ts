@@ -25,7 +25,8 @@ export interface RequestKey {
 
 /** A relation of keys, to be joined with. */
 export const keysOf = (sql: Queryable, keys: readonly RequestKey[]) => sql`
-  json_to_recordset(${JSON.stringify(keys.map(({ id, atMs }) => ({ id, at_ms: atMs })))}::text::json) as key (at_ms bigint, id text)`
+  json_to_recordset(${JSON.stringify(keys.map(({ id, atMs }) => ({ id, at_ms: atMs })))}::text::json)
+    as key (at_ms bigint, id text)`
 
 type StoredFacts = Omit<UsageFacts, 'attempts' | 'cached_prompt_tokens' | 'reasoning_tokens' | 'purpose'> & {
   readonly id: string
@@ -35,7 +36,8 @@ type StoredFacts = Omit<UsageFacts, 'attempts' | 'cached_prompt_tokens' | 'reaso
 
 /** The columns of `request r join detail d` that usage is made of. */
 export const factColumns = (sql: Queryable) => sql`
-  r.id, r.at_ms, r.tenant_id, r.key_id, r.provider, r.routed_model, r.endpoint, r.policy_id, r.error_code, r.outcome, r.cache_hit,
+  r.id, r.at_ms, r.tenant_id, r.key_id, r.provider, r.routed_model, r.endpoint, r.policy_id, r.error_code,
+  r.outcome, r.cache_hit,
   r.fallback_used, r.prompt_tokens, r.completion_tokens, r.cost_nano_usd, r.latency_ms, r.ttft_ms, r.purpose, d.settled`
 
 /** What usage has counted of a stored request. */

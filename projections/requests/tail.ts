@@ -36,7 +36,8 @@ export const readSince = async (sql: Sql, schemaName: string, place: LogPlace, f
     .filter(({ first, to }) => first < to)
   if (stretches.length === 0) return { rows: [], reached: now, isBehind: false }
   const found = await sql<Placed[]>`
-    select r.* from json_to_recordset(${JSON.stringify(stretches)}::text::json) as s (partition int, first bigint, "to" bigint)
+    select r.* from json_to_recordset(${JSON.stringify(stretches)}::text::json) 
+      as s (partition int, first bigint, "to" bigint)
     cross join lateral (
       select ${listColumns(sql)}, log_at_ms, log_partition, log_offset from ${sql(`${schemaName}.request`)}
       where log_partition = s.partition and log_offset >= s.first and log_offset < s."to" and ${conditions(sql, filter)}

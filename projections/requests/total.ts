@@ -28,12 +28,14 @@ export const countWhole = async (sql: Transaction, schemaName: string, filter: R
   const whose = sql`dimension = 'total' and tenant_id = ${filter.tenantId ?? EVERYBODY}`
   // Hours are kept for longer than rows; minutes are not.
   const [kept] = await sql<{ first: number | null }[]>`
-    select min(bucket_ms) as first from ${usage} where tier = 'minute' and dimension = 'total' and tenant_id = ${EVERYBODY}`
+    select min(bucket_ms) as first from ${usage} where tier = 'minute' and dimension = 'total'
+      and tenant_id = ${EVERYBODY}`
   if (kept!.first === null) return 0
   const fromMs = Math.max(filter.fromMs, kept!.first)
   const within = { fromMs: Math.ceil(fromMs / TIER_MS.minute) * TIER_MS.minute, toMs: floorTo(filter.toMs) }
   const rows = (from: number, to: number) => sql`
-    select count(*) as count from ${sql(`${schemaName}.request`)} r where ${conditions(sql, { ...filter, fromMs: from, toMs: to })}`
+    select count(*) as count from ${sql(`${schemaName}.request`)} r
+      where ${conditions(sql, { ...filter, fromMs: from, toMs: to })}`
   if (within.fromMs >= within.toMs) {
     const [few] = await sql<{ count: number }[]>`${rows(fromMs, filter.toMs)}`
     return few!.count

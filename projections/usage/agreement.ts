@@ -55,7 +55,8 @@ export const compareUsage = async (snapshot: Snapshot, build: Build): Promise<Us
   const days = (await daysOf(sql, build.schemaName)).map((day) => day * DAY_MS)
   const closedDays = await sql<ClosedDay[]>`
     select c.day_ms as "dayMs", sequence, offsets, coalesce(l.changes, 0) <> c.late as changed
-    from ${sql(`${build.schemaName}.closed_day`)} c left join ${sql(`${build.schemaName}.late_day`)} l using (day_ms) order by 1`
+    from ${sql(`${build.schemaName}.closed_day`)} c left join ${sql(`${build.schemaName}.late_day`)} l 
+      using (day_ms) order by 1`
   const closed = emptySums()
   let hours = 0
   const unclosed = days.filter((dayMs) => !closedDays.some((each) => each.dayMs === dayMs))
@@ -178,7 +179,8 @@ const countDay = async (
 
 const storedCells = ({ sql }: Snapshot, build: Build, tier: Tier, fromMs: number, toMs: number) =>
   sql<StoredCell[]>`
-    select * from ${sql(`${build.schemaName}.usage`)} where tier = ${tier} and bucket_ms >= ${fromMs} and bucket_ms < ${toMs}`
+    select * from ${sql(`${build.schemaName}.usage`)}
+    where tier = ${tier} and bucket_ms >= ${fromMs} and bucket_ms < ${toMs}`
 
 const compareStored = async (
   snapshot: Snapshot,
@@ -261,9 +263,11 @@ const cellsIn = (parts: readonly UsageClosed[]): Cells => {
 const storedSums = async ({ sql }: Snapshot, build: Build, days: readonly number[] | null): Promise<OutcomeSums> => {
   const [row] = await sql<Omit<OutcomeSums, 'digest'>[]>`
     select coalesce(sum(requests), 0)::bigint as outcomes, coalesce(sum(prompt_tokens), 0)::bigint as "promptTokens",
-      coalesce(sum(completion_tokens), 0)::bigint as "completionTokens", coalesce(sum(cost_nano_usd), 0)::bigint as "costNanoUsd"
+      coalesce(sum(completion_tokens), 0)::bigint as "completionTokens", 
+        coalesce(sum(cost_nano_usd), 0)::bigint as "costNanoUsd"
     from ${sql(`${build.schemaName}.usage`)}
     where tier = 'day' and dimension = 'total' and tenant_id = '*'
-      and (${days === null} or bucket_ms in (select value::bigint from json_array_elements_text(${JSON.stringify(days ?? [])}::text::json)))`
+      and (${days === null} or bucket_ms in (
+        select value::bigint from json_array_elements_text(${JSON.stringify(days ?? [])}::text::json)))`
   return { ...row!, digest: null }
 }

@@ -115,7 +115,8 @@ interface Day {
 const daysToClose = (sql: Transaction, { schemaName }: Build, completeMs: number): Promise<Day[]> => {
   const lastMs = completeMs - GRACE_MS - DAY_MS
   return sql<Day[]>`
-    select held.bucket_ms as "dayMs", coalesce(closed.sequence, 0) as sequence, closed.digest, coalesce(late.changes, 0) as changes
+    select held.bucket_ms as "dayMs", coalesce(closed.sequence, 0) as sequence, closed.digest,
+      coalesce(late.changes, 0) as changes
     from ${sql(`${schemaName}.usage`)} held
     left join ${sql(`${schemaName}.closed_day`)} closed on closed.day_ms = held.bucket_ms
     left join ${sql(`${schemaName}.late_day`)} late on late.day_ms = held.bucket_ms

@@ -75,7 +75,8 @@ export const dayMsOf = (day: string): number => Date.parse(`${day}T00:00:00Z`)
 /** The digest by which a day's rows are compared with what was published. */
 export const dayDigest = async (sql: Transaction, schemaName: string, dayMs: number): Promise<string> => {
   const [row] = await sql<{ digest: string }[]>`
-    select encode(sha256(coalesce(string_agg(held::text, chr(10) order by dimension, tenant_id, name, model), '')::bytea), 'hex') as digest
+    select encode(sha256(coalesce(
+      string_agg(held::text, chr(10) order by dimension, tenant_id, name, model), '')::bytea), 'hex') as digest
     from ${sql(`${schemaName}.usage`)} held where tier = 'day' and bucket_ms = ${dayMs}`
   return row!.digest
 }

@@ -126,15 +126,18 @@ export const correctionSql = (
   const joined = (relation: string, tier: string) => `
     select held.*, piece.input, piece.cached, piece.output
     from json_to_recordset(${pieces}::text::json) as piece (
-      tier text, from_ms bigint, to_ms bigint, provider text, priced_model text, input numeric, cached numeric, output numeric)
+      tier text, from_ms bigint, to_ms bigint, provider text, priced_model text, input numeric, cached numeric,
+        output numeric)
     join ${relation} held
-      on ${tier} = piece.tier and held.dimension = 'model' and held.bucket_ms >= piece.from_ms and held.bucket_ms < piece.to_ms
+      on ${tier} = piece.tier and held.dimension = 'model' and held.bucket_ms >= piece.from_ms
+      and held.bucket_ms < piece.to_ms
       and held.name = piece.provider and held.model = piece.priced_model
     where ${tenantCondition}`
   const ofParts = parts === null ? '' : `union all ${joined(parts, "'part'")}`
   return `
   select ${by} as name, ${model} as model, sum(unpriced) as unpriced,
-    sum(((billed_prompt_tokens - billed_cached_tokens) * input + billed_cached_tokens * cached + billed_completion_tokens * output) * 0.001
+    sum(((billed_prompt_tokens - billed_cached_tokens) * input + billed_cached_tokens * cached +
+      billed_completion_tokens * output) * 0.001
       - billed_nano_usd) as nano_usd
   from (${joined(`"${schemaName}".usage`, 'held.tier')} ${ofParts}) corrected
   group by 1, 2`

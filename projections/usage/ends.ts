@@ -79,8 +79,10 @@ const look = async (
     select coalesce((select sum(requests) from ${sql(`${schemaName}.usage`)}
         where tier = 'minute' and dimension = 'total' and tenant_id = ${tenantId ?? EVERYBODY}
           and bucket_ms >= ${minutes.fromMs} and bucket_ms < ${minutes.toMs}), 0)::bigint as rows,
-      exists (select from ${request} r where r.at_ms >= ${bucket.fromMs} and r.at_ms < ${part.fromMs} ${tenantCondition})
-        or exists (select from ${request} r where r.at_ms >= ${part.toMs} and r.at_ms < ${bucket.toMs} ${tenantCondition}) as beyond`
+      exists (select from ${request} r
+        where r.at_ms >= ${bucket.fromMs} and r.at_ms < ${part.fromMs} ${tenantCondition})
+        or exists (select from ${request} r
+        where r.at_ms >= ${part.toMs} and r.at_ms < ${bucket.toMs} ${tenantCondition}) as beyond`
   return row!
 }
 
@@ -97,8 +99,10 @@ const countRows = async (
   for (let fromMs = part.fromMs; fromMs < part.toMs; fromMs += widthMs) {
     const toMs = Math.min(part.toMs, fromMs + widthMs)
     const some = await sql<Parameters<typeof factsOf>[0][]>`
-      select ${factColumns(sql)} from ${sql(`${schemaName}.request`)} r join ${sql(`${schemaName}.detail`)} d using (at_ms, id)
-      where r.at_ms >= ${fromMs} and r.at_ms < ${toMs} and d.at_ms >= ${fromMs} and d.at_ms < ${toMs} ${tenantConditionOf(sql, tenantId)}`
+      select ${factColumns(sql)} from ${sql(`${schemaName}.request`)} r
+      join ${sql(`${schemaName}.detail`)} d using (at_ms, id)
+      where r.at_ms >= ${fromMs} and r.at_ms < ${toMs}
+        and d.at_ms >= ${fromMs} and d.at_ms < ${toMs} ${tenantConditionOf(sql, tenantId)}`
     for (const row of some) count(tally, factsOf(row))
   }
   return cellsOf(tally, Number.NEGATIVE_INFINITY).filter(({ tier }) => tier === unit)

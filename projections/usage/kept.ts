@@ -38,7 +38,8 @@ export const keptOf = async (sql: Transaction, schemaName: string): Promise<Kept
     select *, coalesce(
       (select sum(requests) from ${total('hour')} and bucket_ms / ${TIER_MS.day}::bigint = hour / ${TIER_MS.day}::bigint
          and bucket_ms >= hour and bucket_ms < hour + ${TIER_MS.day}::bigint)
-      < (select requests from ${total('day')} and bucket_ms = hour / ${TIER_MS.day}::bigint * ${TIER_MS.day}::bigint), false) as partial
+      < (select requests from ${total('day')}
+        and bucket_ms = hour / ${TIER_MS.day}::bigint * ${TIER_MS.day}::bigint), false) as partial
     from first`
   return row!
 }

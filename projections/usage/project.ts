@@ -88,7 +88,8 @@ const possiblyKnown = async (sql: Transaction, table: string, cells: readonly Ce
 /** Of each tier: every outcome is in the total of all tenants. */
 const newestBuckets = async (sql: Transaction, table: string): Promise<ReadonlyMap<Tier, number>> => {
   const rows = await sql.unsafe<{ tier: Tier; newest: number | null }[]>(
-    `select tier, (select max(bucket_ms) from ${table} held where held.tier = each.tier and dimension = 'total' and tenant_id = '*') as newest
+    `select tier, (select max(bucket_ms) from ${table} held 
+      where held.tier = each.tier and dimension = 'total' and tenant_id = '*') as newest
      from unnest(array['minute', 'hour', 'day']) as each (tier)`,
     [],
     { prepare: true },
@@ -172,7 +173,8 @@ const update = async (sql: Transaction, table: string, cells: readonly Cell[]): 
   if (emptied.length === 0) return
   await sql.unsafe(
     `delete from ${table} as held using json_to_recordset($1::text::json) as new (${KEY_COLUMNS})
-     where ${KEYS.map((name) => `held.${name} = new.${name}`).join(' and ')} and held.requests = 0 and held.attempts = 0`,
+     where ${KEYS.map((name) => `held.${name} = new.${name}`).join(' and ')} 
+       and held.requests = 0 and held.attempts = 0`,
     [JSON.stringify(emptied)],
     { prepare: true },
   )

@@ -237,7 +237,8 @@ const summed = async (sql: Transaction, schemaName: string, wanted: Wanted): Pro
   if (dimension === 'model' && filter.model != null) conditions.push(`model = ${parameter(filter.model)}`)
   const held = pieces.map(
     ({ tier, fromMs, toMs }) =>
-      `select * from "${schemaName}".usage where tier = '${tier}' and bucket_ms >= ${parameter(fromMs)} and bucket_ms < ${parameter(toMs)}
+      `select * from "${schemaName}".usage
+        where tier = '${tier}' and bucket_ms >= ${parameter(fromMs)} and bucket_ms < ${parameter(toMs)}
        and ${conditions.join(' and ')}`,
   )
   const parts = cells.length === 0 ? null : relationOf(schemaName, parameter(JSON.stringify(rowsOf(cells))))

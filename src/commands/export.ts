@@ -82,9 +82,11 @@ const momentOf = (text: string): Moment | undefined => {
 }
 
 const headOf = ({ state, revision, atMs }: Found): readonly string[] => [
-  `The configuration of ${state.table('chain').get(CHAIN_ROW)?.chain_id ?? 'a chain'} at ${new Date(atMs).toISOString()}, as of the decision`,
+  `The configuration of ${state.table('chain').get(CHAIN_ROW)?.chain_id ?? 'a chain'} ` +
+    `at ${new Date(atMs).toISOString()}, as of the decision`,
   `${revision}. Put it into gateway.yaml of another installation: its next start`,
-  'makes what is not there yet. No secrets: credentials and the texts of keys must be given again; operators are not in it.',
+  'makes what is not there yet. No secrets: credentials and the texts of keys must be given again; operators are ' +
+    'not in it.',
 ]
 
 const newestState = async ({ log, macKey, config, nowMs, signal }: ExportCommand): Promise<Found> => {

@@ -30,7 +30,8 @@ export const rebuildCommand = async (command: RebuildCommand): Promise<number> =
   if (unknown !== undefined) {
     const hint = nearest(unknown, names)
     complain(
-      `there is no read model "${unknown}"${hint === null ? '.' : `; did you mean "${hint}"?`} They are: ${names.join(', ')}.`,
+      `there is no read model "${unknown}"${hint === null ? '.' : `; did you mean "${hint}"?`} ` +
+        `They are: ${names.join(', ')}.`,
     )
     return 1
   }
@@ -41,7 +42,8 @@ export const rebuildCommand = async (command: RebuildCommand): Promise<number> =
     return 0
   } catch (error) {
     complain(
-      `the rebuild was not finished, the tables in use are unchanged: ${error instanceof Error ? error.message : error}`,
+      'the rebuild was not finished, the tables in use are unchanged: ' +
+        `${error instanceof Error ? error.message : error}`,
     )
     return 1
   } finally {

@@ -75,7 +75,9 @@ const initChain = async (command: TopicsCommand, { partitions }: TopicsReport): 
   try {
     const before = readChainWitness(config.data.dir)
     if (before !== null && (await log.end(TOPICS.control.name, 0)) === 0) {
-      const line = `${TOPICS.control.name} is empty, but data.dir belongs to the chain ${before}: run \`gateway log restore\`, or name another data.dir (GATEWAY_DATA_DIR) to begin a new chain`
+      const line =
+        `${TOPICS.control.name} is empty, but data.dir belongs to the chain ${before}: run \`gateway ` +
+        `log restore\`, or name another data.dir (GATEWAY_DATA_DIR) to begin a new chain`
       return { ok: false, line }
     }
     const signal = AbortSignal.timeout(INIT_DEADLINE_MS)

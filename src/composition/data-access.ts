@@ -17,7 +17,8 @@ export const lockDataDir = (dataDir: string): HeldLock => {
   const lock = lockOf(dataDir)
   if (lock !== null) return lock
   throw new ConfigError(
-    `another gateway runs in ${resolve(dataDir)}: stop it, name another data.dir (GATEWAY_DATA_DIR), or set server.processes for more processes in one`,
+    `another gateway runs in ${resolve(dataDir)}: stop it, name another data.dir (GATEWAY_DATA_DIR), or set ` +
+      `server.processes for more processes in one`,
   )
 }
 

@@ -92,7 +92,8 @@ const ofOtherVersion = ({ made, runs, cluster }: NonNullable<ReturnType<typeof o
   title: 'read models',
   rows: [['Postgres', `${made}, this build runs ${runs}`]],
   problems: [
-    `the tables in ${cluster} are of Postgres ${made}, this build runs ${runs}: start a gateway or run \`gateway rebuild\`, which keep them beside and make new ones from the log`,
+    `the tables in ${cluster} are of Postgres ${made}, this build runs ${runs}: start a gateway or run \`gateway ` +
+      `rebuild\`, which keep them beside and make new ones from the log`,
   ],
   warnings: [],
 })

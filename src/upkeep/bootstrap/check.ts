@@ -25,7 +25,10 @@ const usualKeyFlaw = ({ keys = [] }: Bootstrap): string | null => {
     if (key_env !== undefined)
       return `bootstrap.keys[${i}].key_env: ${what}, which holds its text: take key_env out or choose another name`
     if (!hasScopes(usual, scopes))
-      return `bootstrap.keys[${i}].scopes: ${what} and has the scopes [${usual.scopes}]: say these or choose another name`
+      return (
+        `bootstrap.keys[${i}].scopes: ${what} and has the scopes [${usual.scopes}]: say these or choose ` +
+        `another name`
+      )
   }
   return null
 }
@@ -57,14 +60,20 @@ const referenceFlaw = (bootstrap: Bootstrap, state: ControlReader, usual: readon
   })) {
     for (const [i, { tenant }] of entries.entries()) {
       if (tenant === undefined || isTenant(tenant)) continue
-      return `bootstrap.${section}[${i}].tenant: there is no tenant "${tenant}": add it to bootstrap.tenants or correct the name`
+      return (
+        `bootstrap.${section}[${i}].tenant: there is no tenant "${tenant}": add it to bootstrap.tenants or ` +
+        `correct the name`
+      )
     }
   }
   const known = [...state.table('policies').rows()].map(([, row]) => row)
   const policyNames = new Set([...policies, ...known].map(({ name }) => name.toLowerCase()))
   for (const [i, { routing_policy: name }] of keys.entries()) {
     if (name === undefined || policyNames.has(name.toLowerCase())) continue
-    return `bootstrap.keys[${i}].routing_policy: there is no policy "${name}": add it to bootstrap.policies or correct the name`
+    return (
+      `bootstrap.keys[${i}].routing_policy: there is no policy "${name}": add it to bootstrap.policies or ` +
+      `correct the name`
+    )
   }
   const providerNames = new Set([...providers.map(({ name }) => name), ...usual].map((name) => name.toLowerCase()))
   const isProvider = (name: string) =>

@@ -17,7 +17,8 @@ export const credentialNotes = (
     if (variable !== null && env(variable)) continue // an empty variable is one that is not set
     const mend = variable === null ? 'name a variable in its api_key_env' : `set ${variable} before the start`
     notes.push(
-      `the provider "${name}" has no credential, so none of its models can be used: ${mend}, or PUT /admin/v1/providers/${id}/credential`,
+      `the provider "${name}" has no credential, so none of its models can be used: ${mend}, or PUT ` +
+        `/admin/v1/providers/${id}/credential`,
     )
   }
   return notes

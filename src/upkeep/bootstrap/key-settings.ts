@@ -151,7 +151,8 @@ const staysEnded = (row: ApiKeyRow, one: Listed): string[] => {
   const since = `its end (${row.expires_at}) is past, and`
   if (one.given === null)
     return [
-      `${since} its text is not one that the settings give: it stays ended; prolong it by the API, or give the entry another name`,
+      `${since} its text is not one that the settings give: it stays ended; prolong it by the API, or give the ` +
+        `entry another name`,
     ]
   if (row.seeded_digest !== one.fresh.digest) return []
   const variable = one.entry.key_env ?? usualKey(one.tenantSlug, one.name)?.variable

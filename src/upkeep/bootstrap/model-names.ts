@@ -59,7 +59,8 @@ export class ModelTexts {
       ...(this.#gone.length === 0
         ? []
         : [
-            `${what} names models that are not there, "${GONE}" in front so that no start takes them for others: ${this.#gone.join(', ')}`,
+            `${what} names models that are not there, "${GONE}" in front so that no start takes them for ` +
+              `others: ${this.#gone.join(', ')}`,
           ]),
     ]
     return notes.length === 0 ? {} : { note: notes.join('; ') }

@@ -8,7 +8,8 @@ import { keptFor, TOPIC_CONTRACTS, TOPIC_NAMES } from './topic-contracts.ts'
 export type RecordedExamples = Readonly<Record<string, JsonSchema>>
 
 const ABOUT =
-  'What Gatelog writes to Kafka. Every record but those of the control topic is a CloudEvents 1.0 JSON envelope, delivered at least once and in order ' +
+  'What Gatelog writes to Kafka. Every record but those of the control topic is a CloudEvents 1.0 JSON envelope, ' +
+  'delivered at least once and in order ' +
   'within its key. docs/topics.md says how to read them right.'
 
 const BINDING = '0.5.0'
@@ -24,7 +25,9 @@ const channel = (name: TopicName): JsonSchema => {
     address,
     title: address,
     summary,
-    description: `Keyed by ${key}. Repeats are dropped by ${repeats}. Kept: ${keptFor(name)}. Readers: ${readers === 'anybody' ? 'anybody whom the brokers let' : 'gateways alone'}.`,
+    description:
+      `Keyed by ${key}. Repeats are dropped by ${repeats}. Kept: ${keptFor(name)}. ` +
+      `Readers: ${readers === 'anybody' ? 'anybody whom the brokers let' : 'gateways alone'}.`,
     messages: Object.fromEntries(types.map((type) => [type, ref('components', 'messages', type)])),
     bindings: {
       kafka: {

@@ -2,12 +2,15 @@
 
 export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'request.admitted':
-    'A request was let in, and its first attempt is about to be made. Written before the provider is called; says what was planned and what is reserved.',
+    'A request was let in, and its first attempt is about to be made. Written before the provider is called; ' +
+    'says what was planned and what is reserved.',
   'request.attempted': 'A further attempt is about to be made, after one that failed before its first byte.',
   'request.extended':
-    'A stream costs more than its attempt reserved of a hard budget, and more of it was granted. Written before the stream goes on.',
+    'A stream costs more than its attempt reserved of a hard budget, and more of it was granted. Written before ' +
+    'the stream goes on.',
   'request.settled':
-    'The outcome of a request: how it ended, who answered, tokens, cost and times. One for each request, also for those that were refused.',
+    'The outcome of a request: how it ended, who answered, tokens, cost and times. One for each request, also ' +
+    'for those that were refused.',
   'feedback.given':
     'Somebody scored an answer. Of the same request, tenant and metric the latest by `at_ms` (then by `id`) holds.',
   'breaker.opened': 'The circuit breaker of a model opened on one instance: nothing is sent there for a while.',
@@ -15,31 +18,39 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'breaker.closed': 'A breaker closed: the model is called again as usual.',
   'probe.recorded': 'A provider was asked for its models, to know its health.',
   'frame.taken':
-    'A numbered copy of the volatile inputs of plans (health, breakers, speeds, headroom): what an outcome’s `frame` names. Large frames come in parts.',
+    'A numbered copy of the volatile inputs of plans (health, breakers, speeds, headroom): what an outcome’s ' +
+    '`frame` names. Large frames come in parts.',
   'login.failed': 'Somebody failed to log in to the console.',
   'login.locked': 'A name or an address may not try to log in for a while.',
   'usage.closed':
-    'A day is over: its totals, kept for ever. Of each day the complete set of parts with the highest `sequence` holds; it takes the place of those before.',
+    'A day is over: its totals, kept for ever. Of each day the complete set of parts with the highest `sequence` ' +
+    'holds; it takes the place of those before.',
   'account.opened':
-    'An account was opened: a budget in one window. Its limits are copied from the decision; the first record of an account counts.',
+    'An account was opened: a budget in one window. Its limits are copied from the decision; the first record of ' +
+    'an account counts.',
   'account.limited': 'The limits of an account follow those of its budget. Of each height the first copy counts.',
   'account.stated':
-    'An account as it is, hourly: a reader may begin at a complete statement of a tenant instead of at the first record.',
+    'An account as it is, hourly: a reader may begin at a complete statement of a tenant instead of at the ' +
+    'first record.',
   'account.alerted':
     'A threshold of a budget was reached. Several instances may say so: of each (account, threshold) the first holds.',
   'lease.requested':
-    'An instance asks to spend. Whether it is granted follows from the records before it: every reader computes the same.',
+    'An instance asks to spend. Whether it is granted follows from the records before it: every reader computes ' +
+    'the same.',
   'lease.settled': 'What an instance has spent and given back so far: sums since its start, at the latest every 10 s.',
   'lease.closed': 'All that an instance spent which will spend no more: the rest of its leases is free.',
   'instance.retired':
     'An instance that was silent for a day, or that an operator gave up: what it holds and did not spend is free.',
   'audit.recorded':
-    'A decision that counted: who changed what, with the rows before and after, secrets masked. The control topic’s history for those who may not read that topic.',
+    'A decision that counted: who changed what, with the rows before and after, secrets masked. The control ' +
+    'topic’s history for those who may not read that topic.',
   'instance.announced': 'An instance says how far it is and what its state is, once a second.',
   'installation-key.wrapped':
-    'A key that belongs to the installation for ever (what decisions are signed with, what digests are keyed with), wrapped by the master key.',
+    'A key that belongs to the installation for ever (what decisions are signed with, what digests are keyed ' +
+    'with), wrapped by the master key.',
   'data-key.wrapped':
-    'A data key, wrapped by the master key. Without a value (a tombstone) for its key: it is deleted, and what it sealed can never be read again.',
+    'A data key, wrapped by the master key. Without a value (a tombstone) for its key: it is deleted, and what ' +
+    'it sealed can never be read again.',
   'chain.started': 'The first decision of a chain: its id, and how many partitions the topics have.',
   'schema.activated': 'All live instances know every event type up to this version: they may be written from here on.',
   'tenant.created': 'A tenant was made.',
@@ -86,10 +97,12 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'tool_policy.changed': 'Fields of a tool policy changed.',
   'tool_policy.deleted': 'A tool policy was deleted.',
   'price.corrected':
-    'What the tokens of a model at a provider really cost in a range of time. Nothing is booked anew: usage can be read as booked and as corrected.',
+    'What the tokens of a model at a provider really cost in a range of time. Nothing is booked anew: usage can ' +
+    'be read as booked and as corrected.',
   'price.correction_withdrawn': 'A price correction was taken back.',
   'instance.given_up':
-    'An operator gave up an instance that is dead and whose disk will not come back: what it holds of budgets is free again, but for what it is known to have spent.',
+    'An operator gave up an instance that is dead and whose disk will not come back: what it holds of budgets is ' +
+    'free again, but for what it is known to have spent.',
   'setup.completed': 'The console was set up: it can be done once.',
   'operator.created': 'An operator of the console was added; the name and the password’s hash are sealed.',
   'operator.password_changed': 'An operator has a new password.',
@@ -99,5 +112,6 @@ export const EVENT_DESCRIPTIONS: Readonly<Record<string, string>> = {
   'session.closed': 'A session ended: logged out, or ended by another decision.',
   'decision.reverted': 'An earlier decision was taken back by this one.',
   'write.unchanged':
-    'A write with an `Idempotency-Key` found everything as it asked for. Nothing changed; the decision lets every instance answer a repeat.',
+    'A write with an `Idempotency-Key` found everything as it asked for. Nothing changed; the decision lets ' +
+    'every instance answer a repeat.',
 }

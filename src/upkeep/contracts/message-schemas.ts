@@ -11,7 +11,8 @@ export const ENVELOPE_FIELDS = {
   specversion: t.Literal('1.0', { description: 'CloudEvents 1.0, structured mode.' }),
   id: t.String({
     description:
-      'Of this record: `<instance>.<epoch>.<sequence>`; of an audit event the decision’s id. A record that is sent again keeps it.',
+      'Of this record: `<instance>.<epoch>.<sequence>`; of an audit event the decision’s id. A record that is ' +
+      'sent again keeps it.',
   }),
   source: t.String({ description: '`/gatelog/<instance>`.' }),
   type: t.String({ description: 'Type of the event. Skip the types that you do not know.' }),

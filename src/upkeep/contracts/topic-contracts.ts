@@ -12,13 +12,16 @@ export interface TopicContract {
 }
 
 const BY_ORIGIN =
-  '`id`; or, with less to remember, the highest `sequence` of each (partition, `instance`, `epoch`): what is not above it is a repeat'
+  '`id`; or, with less to remember, the highest `sequence` of each (partition, `instance`, `epoch`): what is not ' +
+  'above it is a repeat'
 
 export const TOPIC_CONTRACTS: Readonly<Record<TopicName, TopicContract>> = {
   requests: {
     summary: 'The life of every request: admitted, attempted, settled. And feedback.',
     key: 'tenant and instance, `<tenant id>/<instance>`: all records of one request stand in one partition, in order',
-    repeats: `${BY_ORIGIN}. Of several settlements of one request (\`data.id\`) the first in the partition is the outcome`,
+    repeats:
+      `${BY_ORIGIN}. Of several settlements of one request (\`data.id\`) the first in the partition is ` +
+      `the outcome`,
     readers: 'anybody',
   },
   operations: {
@@ -31,21 +34,24 @@ export const TOPIC_CONTRACTS: Readonly<Record<TopicName, TopicContract>> = {
     summary: 'Every decision that counted, with the rows before and after, secrets masked.',
     key: 'tenant, or `global`',
     repeats:
-      '`id`, which is the decision’s. Each partition is in the order of `log_offset`, repeats apart: after a crash of the worker some come again',
+      '`id`, which is the decision’s. Each partition is in the order of `log_offset`, repeats apart: after a ' +
+      'crash of the worker some come again',
     readers: 'anybody',
   },
   usage: {
     summary: 'Totals of closed days.',
     key: 'day',
     repeats:
-      '`id`. Of each day the complete set of parts with the highest `sequence` holds, and of two with the same one that of the farther `offsets`: it takes the place of those before',
+      '`id`. Of each day the complete set of parts with the highest `sequence` holds, and of two with the same ' +
+      'one that of the farther `offsets`: it takes the place of those before',
     readers: 'anybody',
   },
   budgets: {
     summary: 'Budgets: an account for each window, what is granted, spent and given back of it, and alerts.',
     key: 'tenant: one record asks for all accounts of a request, and all of them are a tenant’s',
     repeats:
-      'what it says: sums only grow, requests are numbered by their holder, of accounts and heights the first copy counts',
+      'what it says: sums only grow, requests are numbered by their holder, of accounts and heights the first ' +
+      'copy counts',
     readers: 'anybody',
   },
   cache: {

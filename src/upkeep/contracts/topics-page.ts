@@ -134,11 +134,15 @@ const envelope = (): string =>
 export const topicsPage = (examples: RecordedExamples): string =>
   `${[
     '# The topics',
-    'Made by `npm run gateway -- topics --docs` from the schemas that the code itself checks with; a test fails when it is not current. The same for tools: [asyncapi.json](asyncapi.json) (AsyncAPI 3), and the JSON Schemas that every gateway serves at `/schemas/`. Consumers that run, in Python and TypeScript, and one that fills DuckDB: [examples/consumers](../examples/consumers).',
+    'Made by `npm run gateway -- topics --docs` from the schemas that the code itself checks with; a test fails ' +
+      'when it is not current. The same for tools: [asyncapi.json](asyncapi.json) (AsyncAPI 3), and the JSON ' +
+      'Schemas that every gateway serves at `/schemas/`. Consumers that run, in Python and TypeScript, and one ' +
+      'that fills DuckDB: [examples/consumers](../examples/consumers).',
     overview(),
     READING,
     '## The envelope',
-    'Every record but those of the control topic is a JSON object in UTF-8: a CloudEvents 1.0 envelope in structured mode. There are no Kafka headers; the key of the record is `subject`. Records weigh at most 64 KiB.',
+    'Every record but those of the control topic is a JSON object in UTF-8: a CloudEvents 1.0 envelope in ' +
+      'structured mode. There are no Kafka headers; the key of the record is `subject`. Records weigh at most 64 KiB.',
     envelope(),
     COMPATIBILITY,
     ...TOPIC_NAMES.map((name) => topicSection(name, examples)),

@@ -89,7 +89,8 @@ export const keyNotes = (entries: readonly object[]): readonly string[] => {
   if (entries.length === 0) return []
   const usual = (entries as readonly BootstrapKey[]).filter(({ tenant, name }) => usualKey(tenant, name) !== undefined)
   return [
-    'Only names: a key without key_env (the name of a variable that holds its text) gets a new text, which the first start prints once.',
+    'Only names: a key without key_env (the name of a variable that holds its text) gets a new text, which the ' +
+      'first start prints once.',
     ...((entries as readonly BootstrapKey[]).some(({ id }) => id !== undefined)
       ? ['A key with an id is that one in the installation that has it; elsewhere one is made under the name.']
       : []),

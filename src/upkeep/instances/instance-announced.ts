@@ -26,7 +26,8 @@ export const InstanceAnnounced = t.Object({
     t.Integer({
       minimum: 0,
       description:
-        'When an operator last had all circuit breakers closed, Unix milliseconds, as it knows: it has closed its own since.',
+        'When an operator last had all circuit breakers closed, Unix milliseconds, as it knows: it has closed ' +
+        'its own since.',
     }),
   ),
   failed_logins: t.Optional(described(ToldList, 'Who failed to log in there, by digests.')),

@@ -41,7 +41,8 @@ export const providerFlaw = (
   const unknown = Object.keys(options).find((name) => !known.includes(name))
   if (unknown !== undefined) {
     const has = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`
-    const message = `the kind "${kind.kind}" has no option "${unknown}"; ${has}. A secret is a credential, never an option`
+    const flaw = `the kind "${kind.kind}" has no option "${unknown}"`
+    const message = `${flaw}; ${has}. A secret is a credential, never an option`
     return { message, param: `options.${unknown}` }
   }
   const flaw = flawOf(optionsOf(kind), { options })

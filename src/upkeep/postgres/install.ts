@@ -91,7 +91,8 @@ export const chooseAccount = (dataFolder: string): Account | null => {
     if (account !== null) return account
   }
   throw new Error(
-    'Postgres refuses to run as root and no other account was found: add one (useradd --system gatelog), or set database.url',
+    'Postgres refuses to run as root and no other account was found: add one (useradd --system gatelog), or set ' +
+      'database.url',
   )
 }
 
