@@ -8,7 +8,7 @@ export type BilledFacts = Pick<
   'cache_hit' | 'prompt_tokens' | 'completion_tokens' | 'cached_prompt_tokens' | 'cost_nano_usd' | 'attempts'
 >
 
-/** Columns of the same names, in the order in which the functions here answer. */
+/** Columns of the same names, in the order in which the functions here return them. */
 export const BILLED = [
   'billed_prompt_tokens',
   'billed_cached_tokens',

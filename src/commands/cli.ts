@@ -93,7 +93,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   verify: {
     usage: 'verify',
     about:
-      'Recompute the chain and compare the snapshot, the data keys and the read models with it; the gateway may be up or down.',
+      'Recompute the chain and compare the snapshot, the data keys and the read models with it; the gateway may ' +
+      'be up or down.',
     flags: [],
     words: 0,
     run: () => withLog('verify', (opened) => verifyCommand({ ...opened, print, complain })),
@@ -119,7 +120,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   topics: {
     usage: 'topics [--init | --docs]',
     about:
-      'Check the topics on Kafka; with --init, make what is missing and start the chain. With --docs, write docs/topics.md and docs/asyncapi.json of this source tree.',
+      'Check the topics on Kafka; with --init, make what is missing and start the chain. With --docs, write ' +
+      'docs/topics.md and docs/asyncapi.json of this source tree.',
     flags: ['--init', '--docs'],
     words: 0,
     async run({ flags }) {
@@ -165,7 +167,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   config: {
     usage: 'config --print | --table | --docs',
     about:
-      'Show the effective settings and where each comes from (secrets redacted), or all settings as a Markdown table. With --docs, write docs/settings.md of this source tree.',
+      'Show the effective settings and where each comes from (secrets redacted), or all settings as a Markdown ' +
+      'table. With --docs, write docs/settings.md of this source tree.',
     flags: ['--print', '--table', '--docs'],
     words: 0,
     async run({ flags }) {
@@ -245,7 +248,8 @@ const main = async ([name, ...rest]: readonly string[]): Promise<number> => {
   if (command === undefined) {
     const near = nearest(name, Object.keys(COMMANDS))
     complain(
-      `unknown command "${name}"${near === null ? '.' : `; did you mean "${near}"?`} Commands: ${Object.keys(COMMANDS).join(', ')}.`,
+      `unknown command "${name}"${near === null ? '.' : `; did you mean "${near}"?`} ` +
+        `Commands: ${Object.keys(COMMANDS).join(', ')}.`,
     )
     return 1
   }

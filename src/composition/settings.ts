@@ -111,7 +111,8 @@ export const masterKeysFor = (config: Config): readonly [Uint8Array, ...Uint8Arr
 
 const keyIsMissing = (path: string): ConfigError =>
   new ConfigError(
-    `${resolve(path)} is missing but the log it belongs to is there: restore it from a backup, or name another data.dir`,
+    `${resolve(path)} is missing but the log it belongs to is there: restore it from a backup, or name another ` +
+      `data.dir`,
   )
 
 /**
@@ -124,7 +125,8 @@ export const requireInstallation = (config: Config): void => {
   requireAccess(dir, 'write') // reading an embedded log writes too: SQLite's files beside it
   if (!holdsLog(dir) && readChainWitness(dir) === null) {
     throw new ConfigError(
-      `data.dir: no gateway has run in ${resolve(dir)} yet: start one (npm start), or name the folder of the one that is meant (GATEWAY_DATA_DIR)`,
+      `data.dir: no gateway has run in ${resolve(dir)} yet: start one (npm start), or name the folder of the one ` +
+        `that is meant (GATEWAY_DATA_DIR)`,
     )
   }
   const path = masterKeyFile(config)

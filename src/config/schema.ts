@@ -45,7 +45,8 @@ const Kafka = section({
   compression: choice(['lz4', 'none'], {
     default: 'lz4',
     description:
-      'How records are packed for the brokers, eight of them or more at once. `none` for consumers that do not read LZ4.',
+      'How records are packed for the brokers, eight of them or more at once. `none` for consumers that do not ' +
+      'read LZ4.',
   }),
   partitions: whole(1, 1_024, {
     default: 6,
@@ -59,7 +60,8 @@ const Log = section({
   durability: choice(['process', 'host', 'log'], {
     default: 'process',
     description:
-      'What an outcome survives before the client sees the last byte: the process, the host, or only acknowledged by the brokers.',
+      'What an outcome survives before the client sees the last byte: the process, the host, or only ' +
+      'acknowledged by the brokers.',
   }),
   retention_hours: whole(1, 87_600, {
     default: 168,
@@ -78,7 +80,8 @@ const Telemetry = section({
   prometheus_enabled: flag({ default: true, description: 'Serve `/metrics`.' }),
   otlp_endpoint: optionalUrl({
     description:
-      'OpenTelemetry collector (OTLP/HTTP, JSON) for traces; `/v1/traces` is added. None: `OTEL_EXPORTER_OTLP_ENDPOINT`, else traces are off.',
+      'OpenTelemetry collector (OTLP/HTTP, JSON) for traces; `/v1/traces` is added. None: ' +
+      '`OTEL_EXPORTER_OTLP_ENDPOINT`, else traces are off.',
     format: 'gateway-collector-url',
     expects: 'a URL such as http://collector:4318',
   }),
@@ -117,7 +120,8 @@ export const ConfigSchema = section({
   security: section({
     master_key: optional({
       description:
-        'Key that wraps all data keys: 32 random bytes in base64. Required with Kafka; embedded, one is made in `data.dir`.',
+        'Key that wraps all data keys: 32 random bytes in base64. Required with Kafka; embedded, one is made in ' +
+        '`data.dir`.',
       format: 'gateway-master-key',
       expects: '32 bytes in base64 (openssl rand -base64 32)',
       secret: true,
@@ -125,7 +129,8 @@ export const ConfigSchema = section({
     accepted_master_keys: t.Array(t.String({ format: 'gateway-master-key' }), {
       default: [],
       description:
-        'Master keys that are accepted beside it: the next one before a rotation, the one before until `gateway keys rotate` has wrapped everything anew.',
+        'Master keys that are accepted beside it: the next one before a rotation, the one before until `gateway ' +
+        'keys rotate` has wrapped everything anew.',
       expects: 'a list of keys, each of 32 bytes in base64',
       maxItems: 8,
       secret: true,
@@ -144,7 +149,8 @@ export const ConfigSchema = section({
     gateway_execution: flag({
       default: false,
       description:
-        'Let the gateway run safe tools itself. Not possible yet: `automatic` is clamped to `manual`, and refused with `stream: true`.',
+        'Let the gateway run safe tools itself. Not possible yet: `automatic` is clamped to `manual`, and ' +
+        'refused with `stream: true`.',
     }),
   }),
   cookie_secure: flag({
@@ -170,7 +176,8 @@ export const ConfigSchema = section({
       default: 90,
       unit: 'days',
       description:
-        'Days that single requests stay in Postgres, never fewer than the log holds them. Usage by hour and day stays for ever.',
+        'Days that single requests stay in Postgres, never fewer than the log holds them. Usage by hour and day ' +
+        'stays for ever.',
     }),
   }),
   environment: text({ default: 'local', description: 'Name of this installation, shown by `/version`.' }),
@@ -180,7 +187,8 @@ export const ConfigSchema = section({
       default: {},
       additionalProperties: true,
       description:
-        'Tenants, keys, providers, models, policies, endpoint scopes, overrides, budgets, cache rules, tools and price corrections to seed at start.',
+        'Tenants, keys, providers, models, policies, endpoint scopes, overrides, budgets, cache rules, tools and ' +
+        'price corrections to seed at start.',
       expects: 'a section of the file',
     },
   ),
@@ -228,17 +236,20 @@ export const loadConfig = (source: {
 const checkTogether = ({ server, log, security }: Config): void => {
   if (log.kafka.brokers.length > 0 && security.master_key === null) {
     throw new ConfigError(
-      'security.master_key is required with log.kafka.brokers: set GATEWAY_SECURITY_MASTER_KEY to 32 bytes in base64 (openssl rand -base64 32)',
+      'security.master_key is required with log.kafka.brokers: set GATEWAY_SECURITY_MASTER_KEY to 32 bytes in ' +
+        'base64 (openssl rand -base64 32)',
     )
   }
   if (security.accepted_master_keys.length > 0 && security.master_key === null) {
     throw new ConfigError(
-      'security.accepted_master_keys stand beside security.master_key: set it, or leave the rotation to `gateway keys rotate`, which keeps them in data.dir',
+      'security.accepted_master_keys stand beside security.master_key: set it, or leave the rotation to `gateway ' +
+        'keys rotate`, which keeps them in data.dir',
     )
   }
   if (log.kafka.sasl_mechanism !== 'none' && (log.kafka.sasl_username === null || log.kafka.sasl_password === null)) {
     throw new ConfigError(
-      `log.kafka.sasl_mechanism ${log.kafka.sasl_mechanism} needs log.kafka.sasl_username and log.kafka.sasl_password: set both`,
+      `log.kafka.sasl_mechanism ${log.kafka.sasl_mechanism} needs log.kafka.sasl_username and ` +
+        `log.kafka.sasl_password: set both`,
     )
   }
   if (log.durability === 'log' && log.kafka.brokers.length === 0) {

@@ -35,7 +35,8 @@ export const Server = section({
   trusted_proxies: texts({
     default: [],
     description:
-      'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, and for the session cookie.',
+      'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, ' +
+      'and for the session cookie.',
   }),
   docs: flag({ default: true, description: 'Serve `/openapi.json`, `/docs` and `/schemas`, to anybody.' }),
   drain: duration('0s', MOST_DURATION, {
@@ -49,19 +50,22 @@ export const Server = section({
   idle_timeout: duration('30s', '4m', {
     default: '75s',
     description:
-      'How long a connection stays open while its client neither reads nor asks: longer than that of a load balancer in front.',
+      'How long a connection stays open while its client neither reads nor asks: longer than that of a load ' +
+      'balancer in front.',
   }),
   max_event_loop_delay: durationOrOff('10ms', MOST_DURATION, {
     default: '200ms',
     such: '200ms',
     description:
-      'How late the event loop may be, on the average of about a second, before new chat completions are refused with 429.',
+      'How late the event loop may be, on the average of about a second, before new chat completions are refused ' +
+      'with 429.',
   }),
   max_memory_mb: whole(0, 1_048_576, {
     default: 0,
     unit: 'MiB',
     description:
-      'Resident memory of a process in MiB above which new chat completions are refused with 429. `0`: four fifths of what the machine or container has, shared by `server.processes`.',
+      'Resident memory of a process in MiB above which new chat completions are refused with 429. `0`: four ' +
+      'fifths of what the machine or container has, shared by `server.processes`.',
   }),
 })
 

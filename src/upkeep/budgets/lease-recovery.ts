@@ -7,7 +7,7 @@ import { pause } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { LocalSpool } from '../../log/spool/spool.ts'
 import { BudgetScribe, type OpenBudgets, type ScribeDeps } from '../../state/budgets/budgets.ts'
-import { budgetOf, isExact, type ClosingDeps, closingEvents, tallyOf } from './closing-events.ts'
+import { budgetOf, type ClosingDeps, closingEvents, isExact, tallyOf } from './closing-events.ts'
 import { NOTHING_REPORTED, type ReportedOrphans, writeReportedOrphans } from './reported-orphans.ts'
 import { type ByAccount, NO_SUMS, noteNeeded, type SpentByHolder, type Sums, spentIn } from './spool-spending.ts'
 
