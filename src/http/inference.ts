@@ -1,8 +1,8 @@
 // The inference surface. Thin: the stations are in `inference/`, the routes only turn what comes back into responses.
 import { Elysia } from 'elysia'
+import { authenticate, requireScope } from '../entry/authenticate.ts'
 import { failureMembers } from '../inference/answer/shape.ts'
 import type { ChatCompletions, Replies } from '../inference/chat.ts'
-import { authenticate, requireScope } from '../inference/request/authenticate.ts'
 import type { InferenceDeps } from '../inference/request/deps.ts'
 import { Exchange, type Identity } from '../inference/request/exchange.ts'
 import { giveFeedback } from '../inference/surface/feedback.ts'

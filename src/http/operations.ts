@@ -1,7 +1,7 @@
 // The operations surface: no credential, no secrets. What is alive, what is ready, what it is.
 import { Elysia } from 'elysia'
-import { isTooStale } from '../inference/request/authenticate.ts'
-import type { InferenceDeps, InferenceSettings } from '../inference/request/deps.ts'
+import { type CredentialSettings, isTooStale } from '../entry/authenticate.ts'
+import type { InferenceDeps } from '../inference/request/deps.ts'
 import type { Steering } from '../state/indexes/steering.ts'
 import type { Catalogue, LiveState } from '../state/port.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
@@ -38,7 +38,7 @@ export interface OperationsDeps {
   readonly steering: Pick<Steering, 'overrides'>
   nowMs(): number
   readonly spool: Pick<InferenceDeps['spool'], 'admission' | 'backlog'>
-  readonly inference: Pick<InferenceSettings, 'maxStalenessMs'>
+  readonly inference: Pick<CredentialSettings, 'maxStalenessMs'>
   readonly build: Build
   /** Which optional parts are configured: `{ log: 'embedded', database: 'embedded', redis: 'none' }`. */
   readonly components: Readonly<Record<string, string>>

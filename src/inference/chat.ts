@@ -1,5 +1,7 @@
 // A chat completion, station by station. This file is the contents page: read it first, then the stations in the order in which they stand here.
 
+import { authenticate, requireScope } from '../entry/authenticate.ts'
+import { bodyTooSlow, parseJsonBody, readJson } from '../entry/body.ts'
 import { inStep } from '../lib/event-loop/stages.ts'
 import type { Inbound, LiveBody } from '../lib/http-server/http-server.ts'
 import { failpoint } from '../lib/process/failpoints.ts'
@@ -22,8 +24,6 @@ import { planner } from './plan/route.ts'
 import { admitted, appendAdmission, factsText, notAdmitted } from './records/admit.ts'
 import { Settlement, settle } from './records/settle.ts'
 import { ActiveRequests } from './request/active.ts'
-import { authenticate, requireScope } from './request/authenticate.ts'
-import { bodyTooSlow, parseJsonBody, readJson } from './request/body.ts'
 import type { InferenceDeps } from './request/deps.ts'
 import { type Ending, SUCCESS } from './request/ending.ts'
 import type { Exchange } from './request/exchange.ts'

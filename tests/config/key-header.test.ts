@@ -11,7 +11,7 @@ const ANSWERS_ONLY = /^src\/(providers|state)\//
 /** Names that no source says, and why they need not be on the list. */
 const UNSAID: Readonly<Record<string, string>> = {
   'src/http/auth.ts: deps.inference.authHeader': 'the setting',
-  'src/inference/request/authenticate.ts: authHeader': 'the setting',
+  'src/entry/authenticate.ts: authHeader': 'the setting',
   'src/inference/intent/headers.ts: header': 'named by those who call these readers',
   "src/inference/plan/route.ts: hashOn.slice('header:'.length)":
     'named by a policy; what it says is digested under a key of the tenant',

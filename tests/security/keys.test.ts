@@ -1,6 +1,6 @@
 // Keys at the door: found by the whole of their digest, and asked about at every request.
 import { afterAll, expect, test } from 'bun:test'
-import { authenticate } from '../../src/inference/request/authenticate.ts'
+import { authenticate } from '../../src/entry/authenticate.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import type { KeyEntry } from '../../src/state/port.ts'
 import { GatewayError } from '../../src/wire/errors.ts'

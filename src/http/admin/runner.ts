@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import { closed } from '../../domain/kernel/fields.ts'
 import { requireThawed } from '../../domain/steering/freeze.ts'
-import { readJsonBody } from '../../inference/request/body.ts'
+import { readJsonBody } from '../../entry/body.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { isStorable } from '../../lib/text/storable-text.ts'
 import type { LastUses } from '../../state/indexes/last-uses.ts'

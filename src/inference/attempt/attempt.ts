@@ -1,4 +1,6 @@
 // Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
+
+import { requireStanding } from '../../entry/authenticate.ts'
 import { inStep } from '../../lib/event-loop/stages.ts'
 import { type DialResponse, readerOf } from '../../lib/http-client/http-client.ts'
 import type { Answer, ProviderKind, Reading, StreamPart } from '../../providers/port.ts'
@@ -10,7 +12,6 @@ import { chargeAttempt } from '../money/charge.ts'
 import { stillAllowed } from '../plan/overruled.ts'
 import type { Plan } from '../plan/plan.ts'
 import { admitAttempt } from '../records/admit.ts'
-import { requireStanding } from '../request/authenticate.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange, Identity } from '../request/exchange.ts'
 import { failureOf } from '../request/failure.ts'

@@ -1,7 +1,8 @@
 // What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
 import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/events/request.ts'
-import type { Dial } from '../../lib/http-client/http-client.ts'
-import type { Spool } from '../../log/spool/spool.ts'
+import type { CredentialSettings } from '../../entry/authenticate.ts'
+import type { Dial } from '../../lib/http-client/dial.ts'
+import type { Spool } from '../../log/spool/port.ts'
 import type { ProviderKind } from '../../providers/port.ts'
 import type { Budgets } from '../../state/budgets/budgets.ts'
 import type { HealthBook } from '../../state/health/book.ts'
@@ -16,12 +17,7 @@ import type { Limits } from '../limits/port.ts'
 import type { RequestLookup } from '../surface/request-search.ts'
 import type { Traces } from './trace.ts'
 
-export interface InferenceSettings {
-  /** Name of the header that carries the key. `authorization` wants `Bearer <key>`; others take the key with or without it. */
-  readonly authHeader: string
-  readonly minKeyLength: number
-  /** Refuse requests when this instance has not confirmed the log's end for so long. Null: never. */
-  readonly maxStalenessMs: number | null
+export interface InferenceSettings extends CredentialSettings {
   /** Requests in flight at once; beyond it 429. */
   readonly maxActive: number
   /** The gateway may run safe tools by itself. */

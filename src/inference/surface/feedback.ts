@@ -9,14 +9,14 @@ import {
   SentTags,
 } from '../../domain/events/feedback.ts'
 import { closed, Nullable } from '../../domain/kernel/fields.ts'
+import { authenticate, requireScope } from '../../entry/authenticate.ts'
+import { readJsonBody } from '../../entry/body.ts'
 import { newId } from '../../lib/crypto/ids.ts'
 import { flawOf } from '../../lib/schema/first-error.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { SpoolClosed } from '../../log/spool/spool.ts'
 import type { FeedbackMeans } from '../../state/health/feedback-means.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import { authenticate, requireScope } from '../request/authenticate.ts'
-import { readJsonBody } from '../request/body.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import { requestMeant } from './request-search.ts'
 

@@ -1,6 +1,6 @@
 // Station 2: the body as text, within our limits. Read by hand: the envelope must hold for what a framework would answer by itself.
-import type { Inbound } from '../../lib/http-server/http-server.ts'
-import { GatewayError } from '../../wire/errors.ts'
+import type { Inbound } from '../lib/http-server/inbound.ts'
+import { GatewayError } from '../wire/errors.ts'
 
 export const BODY_LIMIT_BYTES = 10 * 1024 * 1024
 export const JSON_DEPTH_LIMIT = 64

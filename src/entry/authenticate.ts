@@ -1,17 +1,25 @@
 // Station 1: who calls. Memory only: one digest, one look-up in the folded state.
 
-import { sha256Hex } from '../../lib/crypto/digest.ts'
-import type { HeaderReader } from '../../lib/http-server/http-server.ts'
-import type { LastUses } from '../../state/indexes/last-uses.ts'
-import type { KeyEntry, KeyIndex, LiveState } from '../../state/port.ts'
-import { GatewayError } from '../../wire/errors.ts'
-import type { InferenceSettings } from './deps.ts'
+import { sha256Hex } from '../lib/crypto/digest.ts'
+import type { HeaderReader } from '../lib/http-server/inbound.ts'
+import type { LastUses } from '../state/indexes/last-uses.ts'
+import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
+import { GatewayError } from '../wire/errors.ts'
+
+/** How a key is sent, and what its check requires. */
+export interface CredentialSettings {
+  /** Name of the header that carries the key. `authorization` takes `Bearer <key>`; others take the key with or without it. */
+  readonly authHeader: string
+  readonly minKeyLength: number
+  /** Requests are refused once this instance has not confirmed the end of the log for so long. Null: never. */
+  readonly maxStalenessMs: number | null
+}
 
 export interface AuthenticateDeps {
   readonly live: LiveState
   readonly keys: Pick<KeyIndex, 'lookup'>
   readonly lastUses: Pick<LastUses, 'used'>
-  readonly inference: Pick<InferenceSettings, 'authHeader' | 'minKeyLength' | 'maxStalenessMs'>
+  readonly inference: CredentialSettings
 }
 
 /** Longer is no key of ours: bounds what is hashed. */

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { BODY_LIMIT_BYTES, JSON_VALUES_LIMIT, readJsonBody, tooDeepAt } from '../../../src/inference/request/body.ts'
-import type { Inbound } from '../../../src/lib/http-server/inbound.ts'
-import { ServerRequest } from '../../../src/lib/http-server/request.ts'
-import { headEnd, RequestHead } from '../../../src/lib/http-server/request-head.ts'
-import { GatewayError } from '../../../src/wire/errors.ts'
+import { BODY_LIMIT_BYTES, JSON_VALUES_LIMIT, readJsonBody, tooDeepAt } from '../../src/entry/body.ts'
+import type { Inbound } from '../../src/lib/http-server/inbound.ts'
+import { ServerRequest } from '../../src/lib/http-server/request.ts'
+import { headEnd, RequestHead } from '../../src/lib/http-server/request-head.ts'
+import { GatewayError } from '../../src/wire/errors.ts'
 
 const read = async (
   body: BodyInit | null,
