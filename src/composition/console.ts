@@ -7,7 +7,7 @@ import type { ConsoleDeps } from '../http/console-auth.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { createPasswords } from '../lib/crypto/passwords.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
-import type { Spool } from '../log/spool/spool.ts'
+import { REFUSABLE, type Spool } from '../log/spool/port.ts'
 import { FailedLogins } from '../state/indexes/failed-logins.ts'
 import { createLoginGuard } from '../upkeep/console/login-guard.ts'
 import { createOperators } from '../upkeep/console/operators.ts'
@@ -81,7 +81,7 @@ const emitter = (spool: Pick<Spool, 'append'>, diagnostics: Diagnostics) => {
   let complainedMs = Number.NEGATIVE_INFINITY
   return ({ type, data }: LoginEvent): void => {
     const subject = data.name_digest ?? data.address ?? ''
-    spool.append('operations', type, subject, JSON.stringify(data), true).catch((error: unknown) => {
+    spool.append('operations', type, subject, JSON.stringify(data), REFUSABLE).catch((error: unknown) => {
       const now = performance.now()
       if (now - complainedMs < COMPLAIN_MS) return
       complainedMs = now

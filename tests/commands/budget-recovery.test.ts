@@ -1,4 +1,5 @@
 // How a start gives back what the process before it held of budgets: when, on what, and what an orderly stop leaves to be read.
+
 import { expect, test } from 'bun:test'
 import { openBudgetParts } from '../../src/composition/budgets.ts'
 import type { ControlPlane } from '../../src/composition/control-plane.ts'
@@ -8,6 +9,7 @@ import { ControlState } from '../../src/domain/control.ts'
 import { nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { Sender } from '../../src/log/sender/thread.ts'
+import { REFUSABLE } from '../../src/log/spool/port.ts'
 import { Changed } from '../../src/state/condition.ts'
 import { neededFrom } from '../../src/upkeep/budgets/spool-spending.ts'
 import { diskError } from '../log/small-disk.ts'
@@ -92,7 +94,7 @@ test('what was left open and cannot be read is said to whoever gives back leases
   const first = await started(dir)
   expect(first.asked).toEqual([true])
   const { spool } = first.outcomes
-  await spool.append('requests', 'request.admitted', `${TENANT}/x`, '{"id":"of another build"}', true, null)
+  await spool.append('requests', 'request.admitted', `${TENANT}/x`, '{"id":"of another build"}', REFUSABLE)
   await first.outcomes.stop()
   await spool.close()
   const second = await started(dir)
@@ -128,7 +130,7 @@ test('a spool that holds what cannot be read is not removed when it was adopted 
   const outcomes = await openOutcomes(config, quiet, { startSender })
   closing.push(() => outcomes.spool.close())
   const { spool: left } = await openOutcomes(config, quiet)
-  await left.append('requests', 'request.admitted', `${TENANT}/x`, '{"id":"of another build"}', true, null)
+  await left.append('requests', 'request.admitted', `${TENANT}/x`, '{"id":"of another build"}', REFUSABLE)
   await left.close()
   const { live, becomesLive } = fromSnapshot()
   becomesLive()

@@ -8,7 +8,7 @@ import {
 } from '../../src/domain/events/request.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
 import { wholeText } from '../../src/lib/text/text-pieces.ts'
-import { type Spool, SpoolClosed } from '../../src/log/spool/port.ts'
+import { REFUSABLE, type Spool, SpoolClosed } from '../../src/log/spool/port.ts'
 import { appended } from '../log/appended.ts'
 
 const EVENTS = { ...REQUEST_EVENTS, ...FEEDBACK_EVENTS }
@@ -47,8 +47,8 @@ export const testSpool = (): TestSpool => {
     get admission() {
       return { open: spool.open, reason: spool.open ? '' : 'the disk is full' }
     },
-    async append(_topic, type, subject, dataJson, admission = false) {
-      if (admission && !spool.open) throw new SpoolClosed('the disk is full')
+    async append(_topic, type, subject, dataJson, of) {
+      if (of === REFUSABLE && !spool.open) throw new SpoolClosed('the disk is full')
       await spool.before?.(type)
       const data: unknown = JSON.parse(wholeText(dataJson))
       const schema = EVENTS[type as keyof typeof EVENTS]

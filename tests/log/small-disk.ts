@@ -1,5 +1,6 @@
 import { type Files, nodeFiles } from '../../src/log/files.ts'
 import type { LocalSpool } from '../../src/log/spool/open.ts'
+import { REFUSABLE } from '../../src/log/spool/port.ts'
 import { idOf } from './appended.ts'
 
 export const diskError = (code: string) => Object.assign(new Error(`injected ${code}`), { code })
@@ -72,6 +73,6 @@ export const appendTo = (spool: LocalSpool, text: string, admission = false) =>
       admission ? 'request.admitted' : 'request.settled',
       'tenant',
       JSON.stringify({ id: text }),
-      admission,
+      admission ? REFUSABLE : undefined,
     ),
   )

@@ -3,7 +3,7 @@
 import { type Amount, NO_AMOUNT, plus } from '../../src/domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../src/domain/budgets/budget-events.ts'
 import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/events/request.ts'
-import { type Appended, type RecordId, SpoolClosed } from '../../src/log/spool/port.ts'
+import { type Appended, REFUSABLE, type RecordId, SpoolClosed } from '../../src/log/spool/port.ts'
 import type { Bound, Cost } from '../../src/state/budgets/attempt-bounds.ts'
 import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'
 import type { Gateway, Machine } from './machine.ts'
@@ -260,7 +260,7 @@ export class Clients {
     let isRecorded = true
     let durable: Promise<void> | null = null
     try {
-      await this.append(asked, gateway, 'request.settled', settled, asked.admission, asked.admission === null)
+      await this.append(asked, gateway, 'request.settled', settled, asked.admission)
     } catch (error) {
       isRecorded = error instanceof SpoolClosed && error.written !== null
       if (error instanceof SpoolClosed) durable = error.durable
@@ -279,13 +279,12 @@ export class Clients {
     type: string,
     data: object,
     of: Appended | null,
-    refusable = type === 'request.admitted',
   ): Promise<Appended> {
     const text = JSON.stringify(data)
     if ('budget' in data && type !== 'request.settled') asked.said.push(JSON.stringify(data.budget))
     this.written.add(`${type} ${text}`)
     const subject = `${asked.tenant}/${spool.instance}`
-    const appended = await spool.append('requests', type, subject, text, refusable, of)
+    const appended = await spool.append('requests', type, subject, text, of ?? REFUSABLE)
     if (process.alive) asked.acknowledged.push(appended.id)
     return appended
   }

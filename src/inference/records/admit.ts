@@ -1,6 +1,6 @@
 // Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
 import type { RequestAttempted, RequestExtended } from '../../domain/events/request.ts'
-import { type Appended, SpoolClosed } from '../../log/spool/spool.ts'
+import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/port.ts'
 import { STILL } from '../../state/health/frame.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -69,7 +69,7 @@ export const appendAdmission = (
   const admission = { plan, entry, promptTokens: promptTokensEstimate(intent), reservedNanoUsd: reserved }
   const data = admittedJson(exchange.factsText!, admission, exchange.budgets?.parts())
   exchange.listedAtAdmission = exchange.attempts.length
-  return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, true, null)
+  return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, REFUSABLE)
 }
 
 export const admitted = (exchange: Exchange, admission: Appended): void => {
@@ -111,8 +111,7 @@ export const admitAttempt = async (
       'request.attempted',
       subjectOf(exchange, deps),
       JSON.stringify(data),
-      false,
-      exchange.admission,
+      exchange.admission!,
     )
   } catch (error) {
     throw new GatewayError('internal_error', 'the further attempt could not be recorded', { cause: error })
@@ -139,8 +138,7 @@ export const admitMore = async (
       'request.extended',
       subjectOf(exchange, deps),
       JSON.stringify(data),
-      false,
-      exchange.admission,
+      exchange.admission!,
     )
     return null
   } catch (error) {

@@ -1,6 +1,6 @@
 // Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
 import { failpoint } from '../../lib/process/failpoints.ts'
-import { type Appended, SpoolClosed } from '../../log/spool/spool.ts'
+import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { chargeBudgets, type Measured } from '../money/charge.ts'
 import type { InferenceDeps, Observed } from '../request/deps.ts'
@@ -82,8 +82,7 @@ export class Settlement {
       const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
       if (exchange.factsText === null) return null
       const data = settledJson(exchange, ending, measured, this.#latencyMs, budget)
-      const isFirst = admission === null
-      return deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, isFirst, admission)
+      return deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, admission ?? REFUSABLE)
     } catch (error) {
       return Promise.reject(error)
     }

@@ -14,7 +14,7 @@ import { readJsonBody } from '../../entry/body.ts'
 import { newId } from '../../lib/crypto/ids.ts'
 import { flawOf } from '../../lib/schema/first-error.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
-import { SpoolClosed } from '../../log/spool/spool.ts'
+import { REFUSABLE, SpoolClosed } from '../../log/spool/port.ts'
 import type { FeedbackMeans } from '../../state/health/feedback-means.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { InferenceDeps } from '../request/deps.ts'
@@ -112,7 +112,7 @@ export const giveFeedback = async (request: Request, atMs: number, deps: Feedbac
 const record = async (data: FeedbackGiven, { spool }: FeedbackDeps): Promise<void> => {
   const subject = `${data.tenant_id}/${spool.instance}`
   try {
-    await spool.append('requests', 'feedback.given', subject, JSON.stringify(data), true)
+    await spool.append('requests', 'feedback.given', subject, JSON.stringify(data), REFUSABLE)
   } catch (error) {
     if (!(error instanceof SpoolClosed))
       throw new GatewayError('internal_error', 'the feedback could not be recorded', { cause: error })

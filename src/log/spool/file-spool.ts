@@ -12,7 +12,7 @@ import { type ClaimedSpool, removeSpool } from './directory.ts'
 import { GroupSync } from './group-sync.ts'
 import type { LocalSpool, SpoolOptions, SpoolStatus } from './open.ts'
 import type { OpenAdmission } from './open-admissions.ts'
-import { type Appended, SpoolClosed } from './port.ts'
+import { type Appended, REFUSABLE, SpoolClosed } from './port.ts'
 import { markOf, recoverSpool, segmentMarks, watermarkOf } from './recovery.ts'
 import { Unshipped } from './unshipped.ts'
 import { SpoolWaiter } from './waiter.ts'
@@ -121,10 +121,9 @@ export class FileSpool implements LocalSpool {
     type: string,
     subject: string,
     data: TextPieces,
-    admission = false,
-    of?: Appended | null,
+    of?: Appended | typeof REFUSABLE,
   ): Promise<Appended> {
-    if (this.closed || this.sync.isFull || (admission && this.problem !== null)) {
+    if (this.closed || this.sync.isFull || (of === REFUSABLE && this.problem !== null)) {
       return Promise.reject(new SpoolClosed(this.admission.reason))
     }
     if (isLonger(data, MAX_RECORD_BYTES) || isLonger(type, 255) || isLonger(subject, 4096)) {
@@ -145,8 +144,9 @@ export class FileSpool implements LocalSpool {
   }
 
   /** An admission of another spool is looked for by what the text says. */
-  private own(of: Appended | null | undefined): number | null | undefined {
-    if (of === null || of === undefined) return of
+  private own(of: Appended | typeof REFUSABLE | undefined): number | null | undefined {
+    if (of === undefined) return undefined
+    if (of === REFUSABLE) return null
     return of.idPrefix === this.idPrefix ? of.sequence : undefined
   }
 

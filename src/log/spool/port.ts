@@ -33,24 +33,29 @@ export class SpoolClosed extends Error {
   }
 }
 
+/**
+ * In place of an admission: the record belongs to none, and is refused while admission is closed. A `request.admitted`,
+ * and records that the log can be without.
+ */
+export const REFUSABLE = 'refusable'
+
 export interface Spool {
   readonly instance: string
   readonly epoch: string
   /** Whether new requests may be admitted; `reason` is for `/ready` and the 429. */
   readonly admission: { readonly open: boolean; readonly reason: string }
   /**
-   * Appends one record to a topic (`requests` or `operations`), batched with all others of this event-loop turn. Resolves when it is as durable as
-   * `log.durability` asks, and throws SpoolClosed when that takes too long. `admission: true` (a `request.admitted`, and what can be done without) throws SpoolClosed while admission is closed; the others use the kept ballast.
-   * `subject` is the partition key. `of` is the admission, in this spool, that a record of a request belongs to (of an admission itself: null), where
-   * the caller knows it: else the text is searched for it.
+   * Appends one record to a topic, in one batch with all others of this iteration of the event loop. `subject` is the
+   * partition key. Resolves when the record is as durable as `log.durability` requires, and throws SpoolClosed when that
+   * takes too long. `of`: the admission, of this spool, that the record belongs to; without it the text is searched for
+   * the admission. `REFUSABLE`: throws SpoolClosed while admission is closed; all others may use the ballast.
    */
   append(
     topic: 'requests' | 'operations',
     type: string,
     subject: string,
     dataJson: TextPieces,
-    admission?: boolean,
-    of?: Appended | null,
+    of?: Appended | typeof REFUSABLE,
   ): Promise<Appended>
   /** Bytes and records not yet shipped (Kafka) or projected (embedded); `oldestMs` is the age of the oldest. */
   backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null }

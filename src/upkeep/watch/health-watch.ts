@@ -2,7 +2,7 @@
 // operations topic.
 import type { HealthEvent } from '../../domain/events/health.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
-import type { Spool } from '../../log/spool/spool.ts'
+import { REFUSABLE, type Spool } from '../../log/spool/port.ts'
 import { type HealthBook, openHealth } from '../../state/health/book.ts'
 import type { Catalogue } from '../../state/port.ts'
 import { frameWriter } from './frame-writer.ts'
@@ -34,7 +34,7 @@ export const watchHealth = ({ catalogue, spool, diagnostics, nowMs, monotonicMs 
   // Not on the ballast, which is for requests in flight: while the disk is full nothing is admitted that a frame would
   // explain.
   const append = ({ type, subject, data }: HealthEvent) =>
-    spool.append('operations', type, subject ?? spool.instance, JSON.stringify(data), true)
+    spool.append('operations', type, subject ?? spool.instance, JSON.stringify(data), REFUSABLE)
   const frames = frameWriter({
     append,
     onFailure: failed,

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { wholeText } from '../../../src/lib/text/text-pieces.ts'
-import { SpoolClosed } from '../../../src/log/spool/port.ts'
+import { REFUSABLE, SpoolClosed } from '../../../src/log/spool/port.ts'
 import { appended } from '../../log/appended.ts'
 import { startUpstream } from '../../services/upstream.ts'
 import { entry, policyRow, READ_KEY, testGateway } from '../gateway.ts'
@@ -282,9 +282,11 @@ describe('callers', () => {
     const calls = upstream.received.length
     const records: string[] = []
     const { append } = late.spool
-    late.spool.append = (topic, type, subject, data, admission) => {
-      records.push(`${type} ${(JSON.parse(wholeText(data)) as { admission?: string }).admission ?? ''} ${admission}`)
-      return append(topic, type, subject, data, admission)
+    late.spool.append = (topic, type, subject, data, of) => {
+      records.push(
+        `${type} ${(JSON.parse(wholeText(data)) as { admission?: string }).admission ?? ''} ${of === REFUSABLE}`,
+      )
+      return append(topic, type, subject, data, of)
     }
     const response = await late.chat(ask)
     expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])

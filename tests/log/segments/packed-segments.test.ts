@@ -1,4 +1,5 @@
 // Batches that are packed: how they are written, and what is read of them.
+
 import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,6 +12,7 @@ import { SegmentFrames } from '../../../src/log/segments/frames.ts'
 import { framesIn } from '../../../src/log/segments/packed-frames.ts'
 import { type CursorOptions, SegmentCursor } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
+import { REFUSABLE } from '../../../src/log/spool/port.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../support.ts'
 import { appendAll, bytesOf, given, likeEachOther, storedIn, textsOf } from './packed.ts'
@@ -208,13 +210,13 @@ describe('a batch of many records', () => {
     const spool = await openTestSpool(dataDir)
     const admissions = await Promise.all(
       Array.from({ length: 40 }, (_, at) =>
-        spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id: `req_${at}` }), true),
+        spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id: `req_${at}` }), REFUSABLE),
       ),
     )
     await Promise.all(
       admissions.slice(0, 25).map((admission, at) => {
         const text = JSON.stringify({ id: `req_${at}`, admission: admission.id })
-        return spool.append('requests', 'request.settled', 'tenant', text, false, admission)
+        return spool.append('requests', 'request.settled', 'tenant', text, admission)
       }),
     )
     const copy = fresh()

@@ -11,6 +11,7 @@ import { type ShipOptions, type ShipProgress, shipSpool } from '../../../src/log
 import { startSender } from '../../../src/log/sender/thread.ts'
 import { readWatermark, spoolNumbers } from '../../../src/log/spool/directory.ts'
 import { adoptFreeSpools, type LocalSpool } from '../../../src/log/spool/open.ts'
+import { REFUSABLE } from '../../../src/log/spool/port.ts'
 import { partitionOf } from '../../../src/log/topics.ts'
 import { eventually } from '../../services/eventually.ts'
 import { idOf } from '../appended.ts'
@@ -315,7 +316,7 @@ describe('the thread', () => {
     const dataDir = fresh()
     const own = await openTestSpool(dataDir)
     const dead = await openTestSpool(dataDir)
-    await dead.append('requests', 'request.admitted', 'tenant', '{"id":"req_1"}', true, null)
+    await dead.append('requests', 'request.admitted', 'tenant', '{"id":"req_1"}', REFUSABLE)
     await dead.close()
     const options = files(dataDir)
     const sender = start(own, options)

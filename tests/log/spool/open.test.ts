@@ -7,7 +7,7 @@ import { SegmentCursor } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import { writeWatermark } from '../../../src/log/spool/directory.ts'
 import type { LocalSpool } from '../../../src/log/spool/open.ts'
-import { type Appended, SpoolClosed } from '../../../src/log/spool/port.ts'
+import { type Appended, REFUSABLE, SpoolClosed } from '../../../src/log/spool/port.ts'
 import { idOf } from '../appended.ts'
 import { appendTo } from '../small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../support.ts'
@@ -148,11 +148,13 @@ test('ids count up from 0 in each topic, and start again with each epoch', async
 test('open admissions are known from the last segments alone, with their attempts', async () => {
   const directory = dataDir()
   const spool = await openTestSpool(directory, { segmentBytes: 4_000 })
-  const open = await appendTo(spool, 'req_open', true)
-  const closed = await appendTo(spool, 'req_closed', true)
+  // Records without their admission at hand: the spool searches their texts.
+  const admitted = (id: string) => idOf(spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id })))
+  const open = await admitted('req_open')
+  const closed = await admitted('req_closed')
   await spool.append('requests', 'request.attempted', 'tenant', JSON.stringify({ id: 'req_open', n: 2 }))
   for (let index = 0; index < 100; index++) {
-    const admission = await appendTo(spool, `req_${index}`, true)
+    const admission = await admitted(`req_${index}`)
     await spool.append(
       'requests',
       'request.settled',
@@ -181,12 +183,12 @@ test('open admissions are known from the last segments alone, with their attempt
 test('a settlement closes the admission that it names, and none of the same number in another spool', async () => {
   const mine = await openTestSpool(dataDir())
   const others = await openTestSpool(dataDir())
-  const admit = (spool: LocalSpool) => spool.append('requests', 'request.admitted', 't', '{"id":"req"}', true, null)
+  const admit = (spool: LocalSpool) => spool.append('requests', 'request.admitted', 't', '{"id":"req"}', REFUSABLE)
   const [own, foreign] = [await admit(mine), await admit(others)]
   expect(own.sequence).toBe(foreign.sequence)
   const settle = (admission: Appended) => {
     const text = JSON.stringify({ id: 'req', admission: admission.id })
-    return mine.append('requests', 'request.settled', 't', text, false, admission)
+    return mine.append('requests', 'request.settled', 't', text, admission)
   }
   await settle(foreign)
   expect(mine.status().openAdmissions).toBe(1)

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { SegmentCursor } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import type { LocalSpool } from '../../../src/log/spool/open.ts'
-import type { Appended } from '../../../src/log/spool/port.ts'
+import { type Appended, REFUSABLE } from '../../../src/log/spool/port.ts'
 import { appended } from '../appended.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../support.ts'
@@ -60,17 +60,10 @@ const openHeld = async (directory: string) => {
 type Held = Awaited<ReturnType<typeof openHeld>>
 
 const admit = (spool: LocalSpool, id: string) =>
-  spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id }), true, null)
+  spool.append('requests', 'request.admitted', 'tenant', JSON.stringify({ id }), REFUSABLE)
 
 const settle = (spool: LocalSpool, id: string, admission: Appended) =>
-  spool.append(
-    'requests',
-    'request.settled',
-    'tenant',
-    JSON.stringify({ id, admission: admission.id }),
-    false,
-    admission,
-  )
+  spool.append('requests', 'request.settled', 'tenant', JSON.stringify({ id, admission: admission.id }), admission)
 
 /** Larger than a segment: what is written next begins another one. */
 const fill = (spool: LocalSpool) => spool.append('operations', 'x', 'y', JSON.stringify('z'.repeat(1_500)))
@@ -233,8 +226,7 @@ describe('settlements that are not durable yet', () => {
     const { spool, hold } = held
     const admissions = [await admit(spool, 'req_1'), await admit(spool, 'req_2')]
     const attempt = (n: number) => JSON.stringify({ id: 'req_2', n })
-    for (const n of [2, 3])
-      await spool.append('requests', 'request.attempted', 'tenant', attempt(n), false, admissions[1]!)
+    for (const n of [2, 3]) await spool.append('requests', 'request.attempted', 'tenant', attempt(n), admissions[1]!)
     hold.on = true
     const written = [held.flushed(), held.flushed()]
     const settled = settle(spool, 'req_1', admissions[0]!)

@@ -8,7 +8,7 @@ import {
 } from '../../../src/domain/events/request.ts'
 import { Value } from '../../../src/lib/schema/schema.ts'
 import { adoptFreeSpools, type LocalSpool } from '../../../src/log/spool/open.ts'
-import { SpoolClosed } from '../../../src/log/spool/port.ts'
+import { REFUSABLE, SpoolClosed } from '../../../src/log/spool/port.ts'
 import { orphanOf, settleOrphans } from '../../../src/upkeep/budgets/orphans.ts'
 import { appended } from '../../log/appended.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../../log/support.ts'
@@ -119,7 +119,7 @@ test('at a restart what was open is settled once, behind its admission, under it
       'request.admitted',
       `ten_${index}`,
       JSON.stringify(admitted(`req_open_${index}`)),
-      true,
+      REFUSABLE,
     )
     await spool.append(
       'requests',
@@ -132,7 +132,7 @@ test('at a restart what was open is settled once, behind its admission, under it
       'request.admitted',
       'ten_x',
       JSON.stringify(admitted(`req_${index}`)),
-      true,
+      REFUSABLE,
     )
     await spool.append(
       'requests',
