@@ -6,20 +6,21 @@ import { STILL } from '../state/health/frame.ts'
 import { NO_OVERRIDES, UNSTEERED } from '../state/indexes/steering.ts'
 import type { CatalogueEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { attempt, finishAttempt, type Served } from './attempt/attempt.ts'
+import { type AttemptDeps, attempt, finishAttempt, type StreamedAnswer, type WholeAnswer } from './attempt/attempt.ts'
 import { type Intent, readIntent } from './intent/intent.ts'
 import { reserveFirst, reserveMore } from './money/budget.ts'
 import { bytesOf, type Measured, measure } from './money/charge.ts'
 import { outputBound, priceOf, promptTokensEstimate } from './money/estimate.ts'
 import type { Plan } from './plan/plan.ts'
 import { BUILT_IN } from './plan/policies.ts'
-import { admit, factsText } from './records/admit.ts'
+import { admit } from './records/admit.ts'
 import { settle } from './records/settle.ts'
 import { ActiveRequests } from './request/active.ts'
 import type { InferenceDeps } from './request/deps.ts'
 import type { Ending } from './request/ending.ts'
 import { type EndReason, Exchange, type Identity, type Purpose } from './request/exchange.ts'
 import { asGatewayError, failureOf } from './request/failure.ts'
+import { type Admitted, planned } from './request/progress.ts'
 
 export interface DirectDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue' | 'budgets'> {
   readonly live: Pick<InferenceDeps['live'], 'status'>
@@ -112,15 +113,12 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
       const asked = { model: entry.name, ...body }
       const intent = readIntent(JSON.stringify(asked), asked, new Headers())
       const plan = planFor(intent, entry, timeoutMs, deps)
-      exchange.intent = intent
-      exchange.plan = plan
-      exchange.deadlineMs = exchange.identity.startedMs + timeoutMs
-      exchange.factsText = factsText(exchange, entry.name, deps.live.status().tip, null)
-      exchange.plannedMs = exchange.latencyMs()
-      exchange.budgets = deps.budgets.of(payer.tenantId, payer.keyId, null, exchange.identity.atMs)
-      if (exchange.budgets !== null) await reserveFirst(exchange, intent, plan, deps)
-      await admit(exchange, intent, plan, deps)
-      return await called(exchange, intent, plan, calling)
+      exchange.requestedModel = entry.name
+      const routed = planned(exchange, intent, plan, deps.live.status().tip, null)
+      const budgets = deps.budgets.of(payer.tenantId, payer.keyId, null, exchange.identity.atMs)
+      exchange.budgets = budgets
+      if (budgets !== null) await reserveFirst(routed, budgets, deps)
+      return await callModel(await admit(routed, deps), calling)
     } catch (thrown) {
       // What reached the log is closed there, and what was reserved is free again.
       if (exchange.admission !== null && !exchange.settled)
@@ -139,18 +137,18 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
 
 const endOf = (reason: unknown): EndReason => (reason === 'shutdown' || reason === 'total' ? reason : 'client')
 
-type Calling = Parameters<typeof attempt>[3] & Parameters<typeof settle>[3]
+type CallDeps = AttemptDeps & Parameters<typeof settle>[3]
 
 /** The call itself and its settlement. */
-const called = async (exchange: Exchange, intent: Intent, plan: Plan, deps: Calling): Promise<DirectOutcome> => {
+const callModel = async (exchange: Admitted, deps: CallDeps): Promise<DirectOutcome> => {
   let answer: DirectAnswer | null = null
   let error: GatewayError | null = null
   let measured: Measured
   try {
-    const served = await attempt(exchange, intent, plan, deps)
-    answer = served.stream ? await streamed(exchange, served, deps) : whole(exchange, served)
+    const given = await attempt(exchange, deps)
+    answer = given.stream ? await readStream(given, deps) : readWhole(given)
     exchange.finishReason = answer.finishReason
-    finishAttempt(exchange, 'success', null)
+    finishAttempt(given.exchange, 'success', null)
     measured = measure(exchange)
     await settle(exchange, { outcome: 'success', status: 200, error: null }, measured, deps)
   } catch (thrown) {
@@ -171,7 +169,7 @@ const endingOf = (error: GatewayError): Ending => ({
   error,
 })
 
-const whole = (exchange: Exchange, { answer }: Served & { stream: false }): DirectAnswer => {
+const readWhole = ({ exchange, answer }: WholeAnswer): DirectAnswer => {
   exchange.usage = answer.usage
   exchange.answerBytes = bytesOf(answer)
   const { content, toolNames, finishReason } = answer
@@ -179,19 +177,17 @@ const whole = (exchange: Exchange, { answer }: Served & { stream: false }): Dire
 }
 
 /** Reads a stream to its end. Throws as the failure that it is when there is none. */
-const streamed = async (
-  exchange: Exchange,
-  { held, source }: Served & { stream: true },
-  deps: Calling,
+const readStream = async (
+  { exchange, parts: first, source }: StreamedAnswer,
+  deps: CallDeps,
 ): Promise<DirectAnswer> => {
-  const { entry } = exchange
   let text = ''
   let contentParts = 0
   let finishReason: string | null = null
   let usage: Usage | null = null
   const toolNames: string[] = []
   try {
-    for (let parts: StreamPart[] | null = held; parts !== null; parts = await source.next()) {
+    for (let parts: StreamPart[] | null = first; parts !== null; parts = await source.next()) {
       for (const part of parts) {
         text += part.text
         exchange.answerBytes += part.bytes
@@ -205,7 +201,7 @@ const streamed = async (
       if (cut !== null) throw cut
     }
   } catch (thrown) {
-    const error = failureOf(thrown, exchange, entry!)
+    const error = failureOf(thrown, exchange, exchange.entry)
     finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'interrupted', error)
     throw error
   } finally {

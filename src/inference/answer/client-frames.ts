@@ -3,9 +3,8 @@ import { sseFrame } from '../../lib/text/sse.ts'
 import type { StreamPart } from '../../providers/port.ts'
 import { firstFrameGatewayJson, withGateway } from '../../wire/gateway-block.ts'
 import { StreamedChoices } from '../intent/choices.ts'
-import type { Intent } from '../intent/intent.ts'
 import { demandsJson } from '../intent/structured.ts'
-import type { Exchange } from '../request/exchange.ts'
+import type { Answered } from '../request/progress.ts'
 import { StreamTail } from './stream-tail.ts'
 
 /** From here on a run of frames is not joined to what comes before it: the text of both would be a copy. */
@@ -23,17 +22,16 @@ export class ClientFrames {
   /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
   #ahead = ''
 
-  /** `held`: the parts up to the first content. */
+  /** `first`: the parts up to the first content. */
   constructor(
-    private readonly exchange: Exchange,
-    private readonly intent: Intent,
-    held: StreamPart[],
+    private readonly exchange: Answered,
+    first: StreamPart[],
   ) {
-    this.#first = held
-    const { choices, ownWords, structured } = intent
+    this.#first = first
+    const { choices, ownWords, structured } = exchange.intent
     const isFormed = structured !== null && demandsJson(structured)
     this.choices = choices > 1 || ownWords !== null || isFormed ? new StreamedChoices(isFormed) : null
-    this.tail = new StreamTail(exchange, intent)
+    this.tail = new StreamTail(exchange)
   }
 
   /** The frames of what was held until the first content came, once. */
@@ -95,7 +93,7 @@ export class ClientFrames {
   }
 
   #withRoute(json: string): string {
-    const { exchange, intent } = this
-    return withGateway(json, firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name))
+    const { identity, intent, entry } = this.exchange
+    return withGateway(json, firstFrameGatewayJson(identity.requestId, intent.model, entry.name))
   }
 }

@@ -6,18 +6,17 @@ import type { AnswerSink, LiveBody } from '../../lib/http-server/http-server.ts'
 import type { StreamPart } from '../../providers/port.ts'
 import { DONE_FRAME } from '../../wire/chat.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import { finishAttempt } from '../attempt/attempt.ts'
+import { finishAttempt, type StreamedAnswer } from '../attempt/attempt.ts'
 import type { UpstreamStream } from '../attempt/upstream-stream.ts'
 import { type ChoiceFacts, cutOr } from '../intent/choices.ts'
-import type { Intent } from '../intent/intent.ts'
 import { reserveMore } from '../money/budget.ts'
 import { measure } from '../money/charge.ts'
 import { Settlement, settle } from '../records/settle.ts'
 import type { ActiveRequests } from '../request/active.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import { type Ending, SUCCESS } from '../request/ending.ts'
-import type { Exchange } from '../request/exchange.ts'
 import { asGatewayError, failureOf } from '../request/failure.ts'
+import type { Answered } from '../request/progress.ts'
 import { ClientFrames } from './client-frames.ts'
 import { conformance, cutOf, extraMembers, failureMembers, NonConforming, OUT_OF_TIME, stopReasonOf } from './shape.ts'
 import type { StreamEnd } from './stream-tail.ts'
@@ -35,29 +34,30 @@ export class ClientStream implements LiveBody, ArrivalListener {
   #unsent = ''
   /** Until when what follows the finish reason is waited for; null: none has come. */
   #restUntilMs: number | null = null
+  private readonly exchange: Answered
+  private readonly source: UpstreamStream
   readonly #frames: ClientFrames
   #reading = false
   #tail: Promise<string> | null = null
 
   constructor(
-    private readonly exchange: Exchange,
-    private readonly intent: Intent,
-    held: StreamPart[],
-    private readonly source: UpstreamStream,
+    { exchange, parts, source }: StreamedAnswer,
     private readonly deps: InferenceDeps,
-    /** Where it leaves once it is settled. */
+    /** The settled request is removed from there. */
     private readonly active: Pick<ActiveRequests, 'leave'>,
   ) {
-    this.#frames = new ClientFrames(exchange, intent, held)
+    this.exchange = exchange
+    this.source = source
+    this.#frames = new ClientFrames(exchange, parts)
     exchange.onEnd = () => {
-      if (!this.#reading) this.#conclude(null)
+      if (!this.#reading) this.#end(null)
     }
   }
 
   /** The client has left: what is on its way is ended and settled. */
   left(): void {
     this.exchange.end('client')
-    void this.#conclude(null)
+    void this.#end(null)
   }
 
   /** Where all of it has come: the stream as text in pieces, but for its `tail`. */
@@ -66,9 +66,9 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return [this.#frames.takeAhead(), frames]
   }
 
-  /** The last frames, once it is settled as one that was read. */
-  tail(): Promise<string> {
-    return this.#conclude(null)
+  /** The last frames, once the request is settled; for a stream that was read to its end. */
+  end(): Promise<string> {
+    return this.#end(null)
   }
 
   /** Writes all of it: what comes goes out in the same turn, while the client reads. */
@@ -114,7 +114,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     try {
       parts = source.ready()
     } catch (error) {
-      this.#conclude(error)
+      this.#end(error)
       return ''
     }
     if (parts === null && !source.done) {
@@ -125,12 +125,12 @@ export class ClientStream implements LiveBody, ArrivalListener {
       return null
     }
     if (parts === null || exchange.ended !== null) {
-      this.#conclude(null)
+      this.#end(null)
       return ''
     }
     const frames = this.#frames.of(parts, false)
     if (frames === '' && this.#frames.held.length > HELD_CHARS)
-      this.#conclude(new GatewayError('upstream_error', 'the provider does not end its stream'))
+      this.#end(new GatewayError('upstream_error', 'the provider does not end its stream'))
     return frames
   }
 
@@ -141,7 +141,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
       // It does not go out; choices that had ended by then do.
       this.#frames.takeAhead()
       this.#frames.held = held
-      this.#conclude(cut)
+      this.#end(cut)
     }
     // It may have ended meanwhile.
     if (this.#tail !== null || this.#send(frames)) this.#goOn()
@@ -179,14 +179,14 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   /** Each part may take so long; all that follows a finish reason, together, no longer. */
   #idleUntilMs(): number {
-    const untilMs = performance.now() + this.exchange.plan!.policy.streamIdleMs
+    const untilMs = performance.now() + this.exchange.plan.policy.streamIdleMs
     if (this.#frames.held === '') this.#restUntilMs = null
     else this.#restUntilMs ??= untilMs
     return this.#restUntilMs ?? untilMs
   }
 
   /** Ends the stream, once: settles, and keeps the frames that come after. */
-  #conclude(thrown: unknown): Promise<string> {
+  #end(thrown: unknown): Promise<string> {
     this.#tail ??= this.#settled(thrown)
     return this.#tail
   }
@@ -202,7 +202,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     const broken = failed && !whole
     if (broken || whole) source.cancel()
     try {
-      const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry!)) : this.#completed()
+      const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry)) : this.#completed()
       await inStep
       // Letting go of the provider may have ended it by itself, and a fault behind an earlier outcome ends here too.
       if (exchange.settled) return ends.frames
@@ -235,7 +235,8 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   /** The provider said all that it had to say. */
   #completed(): StreamEnd {
-    const { exchange, intent } = this
+    const { exchange } = this
+    const { intent } = exchange
     finishAttempt(exchange, 'success', null)
     const measured = measure(exchange)
     const choices = this.#frames.choices?.facts() ?? NO_CHOICES
@@ -248,7 +249,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
       const frames = this.#frames.held + this.#frames.tail.error(thrown, members) + DONE_FRAME
       return { ending: { outcome: 'error', status: 200, error: thrown }, measured, frames }
     }
-    const more = extraMembers(exchange, intent, measured, {
+    const more = extraMembers(exchange, measured, {
       cut: cutOf(cutOr(exchange.finishReason, choices)),
       toolNames: this.#frames.toolNames,
       stopReason: 'completed',
@@ -260,7 +261,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
 
   /** It broke after the first byte, or the client left. What came before that goes out as it is, choices that had ended by then among it. */
   #broken(error: GatewayError): StreamEnd {
-    const { exchange, intent } = this
+    const { exchange } = this
     const left = exchange.ended === 'client'
     finishAttempt(exchange, left ? 'canceled' : 'interrupted', error)
     const measured = measure(exchange)
@@ -269,14 +270,14 @@ export class ClientStream implements LiveBody, ArrivalListener {
     const ending: Ending = { outcome: left ? 'canceled' : 'interrupted', status: left ? error.status : 200, error }
     const { held, tail, toolNames, choices } = this.#frames
     const broken = { finishReason: null, reason: error.code === 'timeout' ? 'timeout' : null } as const
-    const more = extraMembers(exchange, intent, measured, {
+    const more = extraMembers(exchange, measured, {
       cut: outOfTime ? OUT_OF_TIME : broken,
       toolNames,
       stopReason: stopReasonOf(error),
       checked: null,
     })
     const end = outOfTime
-      ? tail.cutShort(choices?.unfinished(intent.choices) ?? [0], measured, more)
+      ? tail.cutShort(choices?.unfinished(exchange.intent.choices) ?? [0], measured, more)
       : tail.error(error, more)
     return { ending, measured, frames: held + end + DONE_FRAME }
   }

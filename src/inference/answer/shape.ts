@@ -13,6 +13,7 @@ import type { Intent } from '../intent/intent.ts'
 import { checkStructured, demandsJson, structuredJson } from '../intent/structured.ts'
 import type { Measured } from '../money/charge.ts'
 import type { Exchange } from '../request/exchange.ts'
+import type { Answered, Planned } from '../request/progress.ts'
 import { withUsage } from './shown-usage.ts'
 
 /** An answer that breaks the `response_format` that was asked for. The cost has arisen: the block says so. */
@@ -53,7 +54,8 @@ export interface Checked {
 }
 
 /** Optional members of the block: `completion` when the answer was cut short, `structured` and `tool_run` when asked for. */
-export const extraMembers = (exchange: Exchange, intent: Intent, measured: Measured, extras: Extras): string => {
+export const extraMembers = (exchange: Planned, measured: Measured, extras: Extras): string => {
+  const { intent } = exchange
   let more = ''
   if (extras.cut !== null) {
     more += completionJson({
@@ -61,7 +63,7 @@ export const extraMembers = (exchange: Exchange, intent: Intent, measured: Measu
       requestedTokens: intent.maxTokens,
       promptTokens: measured.promptTokens,
       completionTokens: measured.completionTokens,
-      budgetMs: exchange.plan!.policy.totalMs,
+      budgetMs: exchange.plan.policy.totalMs,
     })
   }
   more += toolRunMember(exchange, intent, extras.toolNames, extras.stopReason)
@@ -124,19 +126,19 @@ export const conformance = ({ structured }: Intent, choices: readonly ChoiceFact
 
 /** The whole answer as JSON text, in pieces. */
 export const answerJson = (
-  exchange: Exchange,
-  intent: Intent,
+  exchange: Answered,
   answer: Answer,
   /** `length` when any choice was cut. */
   finishReason: string | null,
   checked: Checked | null,
   measured: Measured,
 ): TextPieces => {
+  const { intent } = exchange
   const plain = finishReason !== 'length' && answer.toolNames.length === 0 && intent.toolExecution === null
   const more =
     plain && intent.structured === null
       ? ''
-      : extraMembers(exchange, intent, measured, {
+      : extraMembers(exchange, measured, {
           cut: cutOf(finishReason),
           toolNames: answer.toolNames,
           stopReason: 'completed',

@@ -4,10 +4,9 @@ import { errorFrame, finishChunk, type StreamHead, usageChunk } from '../../wire
 import type { GatewayError } from '../../wire/errors.ts'
 import { firstFrameGatewayJson, gatewayJson, withGateway } from '../../wire/gateway-block.ts'
 import { isObject } from '../../wire/json.ts'
-import type { Intent } from '../intent/intent.ts'
 import type { Measured } from '../money/charge.ts'
 import type { Ending } from '../request/ending.ts'
-import type { Exchange } from '../request/exchange.ts'
+import type { Answered } from '../request/progress.ts'
 import { usageOfStream, withUsage } from './shown-usage.ts'
 
 const FIELD = 'data: '
@@ -26,17 +25,14 @@ export class StreamTail {
   /** The upstream's own usage chunk, held until the end. */
   usageJson: string | null = null
 
-  constructor(
-    private readonly exchange: Exchange,
-    private readonly intent: Intent,
-  ) {}
+  constructor(private readonly exchange: Answered) {}
 
   /**
    * The frames that end an answer: those that were held back, then the usage with the attribution for a client that asked for it.
    * For one that did not, what there is to tell besides (the internals, and `more`: further members of the block) rides on the last frame of the answer.
    */
   ending(held: string, measured: Measured, more: string): string {
-    const { includeUsage, debug } = this.intent
+    const { includeUsage, debug } = this.exchange.intent
     if (includeUsage) return held + this.usage(measured, more)
     if (held === '' || (!debug && more === '')) return held
     const last = held.lastIndexOf(FRAME_END, held.length - FRAME_END.length - 1)
@@ -47,7 +43,7 @@ export class StreamTail {
 
   /** The terminal usage frame; '' when the client did not ask for it. */
   usage(measured: Measured, more: string): string {
-    if (!this.intent.includeUsage) return ''
+    if (!this.exchange.intent.includeUsage) return ''
     const json =
       this.usageJson === null
         ? usageChunk(this.#head(), usageOfStream(this.exchange.usage, measured))
@@ -58,7 +54,7 @@ export class StreamTail {
   /** Ends the choices that time ran out for. The block rides on the usage frame; without one, on this. */
   cutShort(choices: readonly number[], measured: Measured, more: string): string {
     const finish = finishChunk(this.#head(), 'length', choices)
-    if (this.intent.includeUsage) return sseFrame(finish) + this.usage(measured, more)
+    if (this.exchange.intent.includeUsage) return sseFrame(finish) + this.usage(measured, more)
     return sseFrame(withGateway(finish, this.#block(more)))
   }
 
@@ -68,9 +64,10 @@ export class StreamTail {
 
   /** Who answered is said to those who asked for usage or for the internals. The default block counts the attempts, the debug block lists them. */
   #block(more: string): string {
-    const { exchange, intent } = this
+    const { exchange } = this
+    const { identity, intent, entry } = exchange
     if (!intent.includeUsage && !intent.debug)
-      return firstFrameGatewayJson(exchange.identity.requestId, intent.model, exchange.entry!.name, more)
+      return firstFrameGatewayJson(identity.requestId, intent.model, entry.name, more)
     const facts = exchange.facts()
     const attempts = facts.debug === null ? `,"attempts":${exchange.attempts.length}` : ''
     return gatewayJson(facts, attempts + more)
@@ -79,11 +76,11 @@ export class StreamTail {
   #head(): StreamHead {
     const chunk: unknown = this.chunkJson === null ? null : JSON.parse(this.chunkJson)
     const { id, created, model } = isObject(chunk) ? chunk : {}
-    const { identity } = this.exchange
+    const { identity, intent } = this.exchange
     return {
       id: typeof id === 'string' ? id : identity.id,
       created: typeof created === 'number' ? created : Math.floor(identity.atMs / 1_000),
-      model: typeof model === 'string' ? model : this.intent.model,
+      model: typeof model === 'string' ? model : intent.model,
     }
   }
 }

@@ -1,34 +1,44 @@
-// Station 6: one provider after another, until one answers. Nothing reaches the client before that, so failing over is invisible.
-
-import { requireStanding } from '../../entry/authenticate.ts'
+// Station 6: calls one candidate after another, until one answers. Nothing reaches the client before that, so the
+// client never notices a failover.
 import { inStep } from '../../lib/event-loop/stages.ts'
-import { type DialResponse, readerOf } from '../../lib/http-client/http-client.ts'
-import type { Answer, ProviderKind, Reading, StreamPart } from '../../providers/port.ts'
+import type { DialResponse } from '../../lib/http-client/dial.ts'
+import { readerOf } from '../../lib/http-client/stream-text.ts'
+import type { Answer, StreamPart } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import type { Intent } from '../intent/intent.ts'
 import { reserveNext } from '../money/budget.ts'
 import { chargeAttempt } from '../money/charge.ts'
-import { stillAllowed } from '../plan/overruled.ts'
-import type { Plan } from '../plan/plan.ts'
 import { admitAttempt } from '../records/admit.ts'
 import type { InferenceDeps } from '../request/deps.ts'
-import type { Exchange, Identity } from '../request/exchange.ts'
+import type { Exchange } from '../request/exchange.ts'
 import { failureOf } from '../request/failure.ts'
-import { accepted, ProviderCall, prepare, refused, send } from './call.ts'
-import { backoffMs, goOn, listDropped, nextCandidate, type Route, wake, worthRepeating } from './failover.ts'
+import { type Admitted, type Answered, type Called, called } from '../request/progress.ts'
+import { accepted, type ProviderCall, prepare, refused, send } from './call.ts'
+import { Failover, PassedOver } from './failover.ts'
 import { beginCall, endCall } from './health.ts'
 import { UpstreamStream } from './upstream-stream.ts'
 
 /** A longer answer is an error of the provider. */
 const ANSWER_LIMIT_BYTES = 64 * 1024 * 1024
-/** Parts of a stream that are held while nothing for the client has come. */
-const HELD_PARTS = 1_024
+/** Parts of a stream that are buffered while none has content for the client. */
+const BUFFERED_PARTS = 1_024
 
-/** What a provider answered: whole, or a stream whose first content has come. */
-export type Served =
-  | { readonly stream: false; readonly answer: Answer }
-  | { readonly stream: true; readonly held: StreamPart[]; readonly source: UpstreamStream }
+/** The whole answer of a provider. */
+export interface WholeAnswer {
+  readonly stream: false
+  readonly exchange: Answered
+  readonly answer: Answer
+}
+
+/** A stream whose first content has come: the parts up to that, and the source of the others. */
+export interface StreamedAnswer {
+  readonly stream: true
+  readonly exchange: Answered
+  readonly parts: StreamPart[]
+  readonly source: UpstreamStream
+}
+
+export type ProviderAnswer = WholeAnswer | StreamedAnswer
 
 export type AttemptDeps = Pick<
   InferenceDeps,
@@ -38,110 +48,75 @@ export type AttemptDeps = Pick<
   readonly served: Pick<InferenceDeps['served'], 'calling'>
 }
 
-/** Calls the candidates of the plan. Throws the last failure as a GatewayError when none answered. */
-export const attempt = async (exchange: Exchange, intent: Intent, plan: Plan, deps: AttemptDeps): Promise<Served> => {
-  const route: Route = {
-    queue: exchange.passedOver === 0 ? plan.ordered : plan.ordered.slice(exchange.passedOver),
-    sequence: plan.ordered,
-    dropped: null,
-    longContext: plan.forLongContext,
-  }
-  let retries = 0
-  let failed: GatewayError | null = null
-  for (let made = 1; ; ) {
-    const entry = route.queue[0]!
-    if (route.dropped !== null) listDropped(route, entry, exchange)
-    const unreserved =
-      exchange.budgets === null || exchange.reservedFor === entry
-        ? null
-        : await reserveNext(exchange, intent, entry, deps)
-    const kind = deps.kinds.get(entry.kind) ?? null
-    const reading = new AttemptReading(exchange.identity, intent, entry)
-    const call = new ProviderCall(exchange, intent, entry, plan, kind, reading, route.queue.length, made)
-    const unfit = unreserved === null ? prepare(call, deps) : null
-    const passedOver = unreserved ?? unfit ?? beginCall(exchange, intent, plan, entry, route.queue.length === 1, deps)
-    if (passedOver !== null) {
-      // Whoever was to repeat and may not be called now makes way only where the failure lets another take over.
-      const repeats = failed !== null && entry === exchange.entry
-      if (repeats && !(plan.policy.fallbackOn.has(failed!.code) && deps.health.mayFallBack())) throw failed
-      // Of several the one that came nearest is told.
-      if (unfit === null) failed ??= passedOver
-      retries = 0
-      if (!goOn(route, exchange) && (failed !== null || !wake(route, plan))) throw failed ?? passedOver
+/** Calls the candidates of the plan in order. Throws the last failure as a GatewayError when none answers. */
+export const attempt = async (exchange: Admitted, deps: AttemptDeps): Promise<ProviderAnswer> => {
+  const failover = new Failover(exchange, deps)
+  const { budgets, intent } = exchange
+  for (;;) {
+    const entry = failover.next()
+    const isReserved = budgets === null || exchange.reservedFor === entry
+    const refusal = isReserved ? null : await reserveNext(exchange, budgets, entry, deps)
+    const call = refusal === null ? ready(exchange, entry, failover, deps) : new PassedOver(refusal, true)
+    if (call instanceof PassedOver) {
+      failover.passOver(entry, call)
       continue
     }
-    // What was passed over counts as well: only the very first candidate stands in the admission.
-    const n = exchange.attempts.length + 1
-    await (n > exchange.listedAtAdmission + 1 ? admitAttempt(exchange, intent, entry, n, deps) : inStep)
-    begin(exchange, entry, kind, deps)
+    // The admission names its first attempt; every other one has a record of its own.
+    const isFirst = exchange.attempts.length === exchange.listedAtAdmission
+    await (isFirst ? inStep : admitAttempt(exchange, entry, deps))
+    const current = begin(call, deps)
     try {
       let response = await send(call, deps)
-      if (!accepted(response, call, deps)) response = await refused(response, call, deps)
-      if (intent.stream) {
-        const source = streamOf(intent, response, kind!, reading)
-        const held: StreamPart[] = []
-        while (!hasBegun(exchange, source, held)) await source.more()
-        return { stream: true, held, source }
+      if (!accepted(response, current, call, deps)) response = await refused(response, current, call, deps)
+      if (!intent.stream) {
+        const body = response.wholeText?.(ANSWER_LIMIT_BYTES) ?? (await response.text(ANSWER_LIMIT_BYTES))
+        return wholeAnswer(current, call, body)
       }
-      const body = response.wholeText?.(ANSWER_LIMIT_BYTES) ?? (await response.text(ANSWER_LIMIT_BYTES))
-      return whole(exchange, kind!, body, reading)
+      const answer = openStream(current, call, response)
+      while (!hasBegun(answer)) await answer.source.more()
+      return answer
     } catch (thrown) {
-      const error = failedAttempt(exchange, entry, thrown)
-      if (exchange.ended !== null || made++ >= plan.maxAttempts) throw error
-      failed = error
-      const again =
-        error.fallback &&
-        retries < plan.policy.retryAttempts &&
-        worthRepeating(error, route.queue.length > 1) &&
-        deps.health.mayRepeat(entry)
-      if (again) await exchange.pause(backoffMs(error, retries++, plan))
-      else if (nextCandidate(route, error, plan, exchange) && deps.health.mayFallBack()) retries = 0
-      else throw error
-      if (exchange.ended !== null) throw failureOf(error, exchange, entry)
-      if (exchange.key !== null) requireStanding(exchange.key, deps.keys, exchange.identity.atMs + exchange.latencyMs())
-      route.dropped ??= new Map()
-      route.queue = stillAllowed(route.queue, exchange, plan, deps.steering, route.dropped)
-      // Whoever is to repeat and may not be called any more makes way only where the failure lets another take over.
-      const [next] = route.queue
-      if (next === undefined) listDropped(route, null, exchange)
-      if (next === undefined || (again && next !== entry && !plan.policy.fallbackOn.has(error.code))) throw error
+      await failover.afterFailure(entry, failedAttempt(current, thrown))
     }
   }
 }
 
-const begin = (
-  exchange: Exchange,
+/** A call that may be sent, begun in the book of health; or why this candidate is passed over. */
+const ready = (
+  exchange: Admitted,
   entry: CatalogueEntry,
-  kind: ProviderKind | null,
-  { served }: Pick<AttemptDeps, 'served'>,
-) => {
-  chargeAttempt(exchange)
-  exchange.entry = entry
-  exchange.kind = kind
-  exchange.reservedFor = null
-  exchange.trace?.calling(entry)
-  served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
-  exchange.attemptStartedMs = performance.now()
-  exchange.mayBill = false
-  exchange.usage = null
-  exchange.answerBytes = 0
+  failover: Failover,
+  deps: AttemptDeps,
+): ProviderCall | PassedOver => {
+  const call = prepare(exchange, entry, failover, deps)
+  if (call instanceof GatewayError) return new PassedOver(call, false)
+  const refusal = beginCall(call, deps)
+  return refusal === null ? call : new PassedOver(refusal, true)
 }
 
-/** Ends the attempt under way by what was thrown; answers with what that means. */
-const failedAttempt = (exchange: Exchange, entry: CatalogueEntry, thrown: unknown): GatewayError => {
-  // The dialer may notice before the sweep does; nobody is asked in time that there is no more.
+const begin = ({ exchange, entry, kind }: ProviderCall, { served }: Pick<AttemptDeps, 'served'>): Called => {
+  chargeAttempt(exchange)
+  const current = called(exchange, entry, kind)
+  exchange.trace?.calling(entry)
+  served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
+  return current
+}
+
+/** Ends the attempt under way. Returns what was thrown as a failure of that attempt. */
+const failedAttempt = (exchange: Called, thrown: unknown): GatewayError => {
+  // The dialer may report the end of the time before the sweep of the active requests does.
   if (performance.now() >= exchange.deadlineMs) exchange.end('total')
-  const error = failureOf(thrown, exchange, entry)
-  // Refused inside an answer that had begun as a success.
+  const error = failureOf(thrown, exchange, exchange.entry)
+  // An in-band refusal before any content of the answer is not billed.
   if (error.upstreamStatus !== undefined && exchange.answerBytes === 0) exchange.mayBill = false
   finishAttempt(exchange, error.code === 'request_canceled' ? 'canceled' : 'error', error)
   exchange.releaseUpstream()
   return error
 }
 
-/** Writes down how the attempt under way went, once: letting go of its provider may end it by itself. */
+/** Lists how the attempt under way went, once: releasing its upstream may end it too. */
 export const finishAttempt = (
-  exchange: Exchange,
+  exchange: Called,
   outcome: 'success' | 'error' | 'canceled' | 'interrupted',
   error: GatewayError | null,
 ): void => {
@@ -150,8 +125,8 @@ export const finishAttempt = (
   endCall(exchange, error)
   exchange.finished = {
     n: attempts.length + 1,
-    provider: entry!.provider,
-    model: entry!.name,
+    provider: entry.provider,
+    model: entry.name,
     outcome,
     error_code: error?.code ?? null,
     upstream_status: error?.upstreamStatus ?? null,
@@ -161,42 +136,19 @@ export const finishAttempt = (
   attempts.push(exchange.finished)
 }
 
-/** What an answer is read with. Its id is made when one lacks its own. */
-class AttemptReading implements Reading {
-  readonly createdS: number
-  readonly model: string
-  readonly secret: string | null
-  readonly baseUrl: string
-  readonly hidesUsage: boolean
-
-  constructor(
-    private readonly identity: Identity,
-    intent: Intent,
-    entry: CatalogueEntry,
-  ) {
-    this.createdS = Math.floor(identity.atMs / 1_000)
-    this.model = entry.upstreamModel
-    this.secret = entry.secret
-    this.baseUrl = entry.baseUrl
-    this.hidesUsage = intent.stream && !intent.includeUsage
-  }
-
-  get id(): string {
-    return `chatcmpl-${this.identity.id.slice(4)}`
-  }
-}
-
-const streamOf = ({ structured }: Intent, response: DialResponse, kind: ProviderKind, reading: Reading) => {
-  // Asking for the body would make a stream around it.
+const openStream = (exchange: Called, { kind, reading }: ProviderCall, response: DialResponse): StreamedAnswer => {
+  // `body` would wrap the reader in a stream.
   const reader = response.reader?.() ?? readerOf(response.body)
-  return new UpstreamStream(reader, kind.stream(reading), kind.framing, structured === null)
+  const isTextUnused = exchange.intent.structured === null
+  const source = new UpstreamStream(reader, kind.stream(reading), kind.framing, isTextUnused)
+  return { stream: true, exchange, parts: [], source }
 }
 
-const whole = (exchange: Exchange, kind: ProviderKind, body: string, reading: Reading): Served => {
+const wholeAnswer = (exchange: Called, { kind, reading }: ProviderCall, body: string): WholeAnswer => {
   try {
     const answer = kind.response(body, reading)
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
-    return { stream: false, answer }
+    return { stream: false, exchange, answer }
   } catch (thrown) {
     exchange.usage = kind.usageIn?.(body) ?? null
     throw thrown
@@ -204,38 +156,38 @@ const whole = (exchange: Exchange, kind: ProviderKind, body: string, reading: Re
 }
 
 const isContent = ({ content }: StreamPart): boolean => content
-/** Without content there must at least be a reason why. */
+/** An answer without content has at least a finish reason. */
 const isAnswer = ({ content, finishReason }: StreamPart): boolean => content || finishReason !== null
 
-/** Reads what has come into what is held: true once that is something that a client could show, or the stream is complete. */
-const hasBegun = (exchange: Exchange, source: UpstreamStream, held: StreamPart[]): boolean => {
+/** Buffers the parts that have come. True once they hold content for the client, or the stream is complete. */
+const hasBegun = ({ exchange, source, parts: buffered }: StreamedAnswer): boolean => {
   try {
     for (;;) {
       const parts = source.ready()
       if (parts === null && !source.done) return false
       if (parts === null) break
-      for (const part of parts) held.push(part)
+      for (const part of parts) buffered.push(part)
       if (parts.some(isContent)) break
-      if (held.length > HELD_PARTS)
+      if (buffered.length > BUFFERED_PARTS)
         throw new GatewayError('upstream_error', 'the provider sends a stream without content')
     }
-    if (!held.some(isAnswer)) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
-    // What has come may still be read after the call was canceled: nobody would read the stream, nor end it.
+    if (!buffered.some(isAnswer)) throw new GatewayError('upstream_error', 'the provider sent an empty stream')
+    // Bytes that came before the call was canceled are still read here; the stream would have no reader to end it.
     if (exchange.ended === 'client') throw new GatewayError('request_canceled', 'the client left')
   } catch (thrown) {
-    noteUsed(exchange, held)
-    noteUsed(exchange, source.unread)
+    noteUsage(exchange, buffered)
+    noteUsage(exchange, source.unread)
     throw thrown
   }
   exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
   exchange.firstTokenMs = exchange.latencyMs()
-  exchange.call!.answered()
+  exchange.call.answered()
   source.shown = true
   return true
 }
 
-/** What a stream that nobody gets has used: it may be billed all the same. */
-const noteUsed = (exchange: Exchange, parts: readonly StreamPart[]): void => {
+/** Usage of parts that the client does not get: the provider may bill them. */
+const noteUsage = (exchange: Exchange, parts: readonly StreamPart[]): void => {
   for (const { usage, bytes } of parts) {
     exchange.answerBytes += bytes
     if (usage !== null) exchange.usage = usage

@@ -1,14 +1,13 @@
-// One call to a provider: sent as its kind has it, answered with a success, or refused.
-import type { DialResponse } from '../../lib/http-client/http-client.ts'
+// One call to a provider: prepared and sent in the wire of its kind, then accepted or refused by the provider.
+import type { DialResponse } from '../../lib/http-client/dial.ts'
 import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import type { Intent } from '../intent/intent.ts'
-import type { Plan } from '../plan/plan.ts'
 import type { InferenceDeps } from '../request/deps.ts'
-import type { Exchange } from '../request/exchange.ts'
+import type { Exchange, Identity } from '../request/exchange.ts'
 import { asGatewayError } from '../request/failure.ts'
-import { shareMs } from './failover.ts'
+import type { Admitted, Called } from '../request/progress.ts'
+import { type Failover, shareMs } from './failover.ts'
 import { passOver } from './health.ts'
 import { playScript } from './scripted-upstream.ts'
 
@@ -16,85 +15,143 @@ const FAILURE_LIMIT_BYTES = 64 * 1024
 
 type CallDeps = Pick<InferenceDeps, 'dial' | 'health' | 'kinds'>
 
-/** Who is called, with what, and for how long. */
-export class ProviderCall {
-  /** What is sent; null until it is prepared. */
-  request: UpstreamRequest | null = null
-  /** It asks for usage, which a budget has to know and no client wants. Known once it is sent. */
-  asksForUsage = false
-  /** Whether its provider was known by then to take that question; null: not known, or not wanted. */
-  takesQuestion: boolean | null = null
+/** The call's place among those of its request: its share of the time depends on it. */
+type CallPlace = Pick<Failover, 'candidatesLeft' | 'callNumber'>
+
+/** Which candidate is called, with what, and for how long. */
+export class ProviderCall implements CallPlace {
+  readonly reading: Reading
+  readonly candidatesLeft: number
+  readonly callNumber: number
+  #request: UpstreamRequest
 
   constructor(
-    readonly exchange: Exchange,
-    readonly intent: Intent,
+    readonly exchange: Admitted,
     readonly entry: CatalogueEntry,
-    readonly plan: Plan,
-    /** Null: this build does not know its kind. */
-    readonly kind: ProviderKind | null,
-    readonly reading: Reading,
-    /** How many candidates are left, this one among them, and which call of the request it is: what its share of the time depends on. */
-    readonly candidatesLeft: number,
-    readonly callNumber: number,
-  ) {}
+    readonly kind: ProviderKind,
+    { candidatesLeft, callNumber }: CallPlace,
+    /**
+     * For a budget the call asks for usage that the client does not want. `refused`: the provider is known to refuse
+     * that, so the call does not ask; `unknown`: it has not answered such a call yet.
+     */
+    readonly usageForBudget: 'unwanted' | 'accepted' | 'refused' | 'unknown',
+  ) {
+    this.candidatesLeft = candidatesLeft
+    this.callNumber = callNumber
+    this.reading = new AttemptReading(exchange, entry)
+    this.#request = requestOf(this, usageForBudget === 'accepted' || usageForBudget === 'unknown')
+  }
+
+  get request(): UpstreamRequest {
+    return this.#request
+  }
+
+  /** The request asks for usage for a budget. */
+  get asksForUsage(): boolean {
+    return this.#request.asksForBudget === true
+  }
+
+  /** Prepares the same call without asking for usage. Throws GatewayError like `prepare`. */
+  withoutUsage(): void {
+    this.#request = requestOf(this, false)
+  }
 }
 
-/** Of what is not as the provider wants it; a 422 is how many servers say it. */
+/** What an answer is read with. Its id is made when the answer has none of its own. */
+class AttemptReading implements Reading {
+  readonly createdS: number
+  readonly model: string
+  readonly secret: string | null
+  readonly baseUrl: string
+  readonly hidesUsage: boolean
+  readonly #identity: Identity
+
+  constructor({ identity, intent }: Admitted, entry: CatalogueEntry) {
+    this.#identity = identity
+    this.createdS = Math.floor(identity.atMs / 1_000)
+    this.model = entry.upstreamModel
+    this.secret = entry.secret
+    this.baseUrl = entry.baseUrl
+    this.hidesUsage = intent.stream && !intent.includeUsage
+  }
+
+  get id(): string {
+    return `chatcmpl-${this.#identity.id.slice(4)}`
+  }
+}
+
+/** Statuses of a request with a field that the provider does not accept; many servers use 422. */
 const FIELD_STATUSES: readonly (number | undefined)[] = [400, 422]
 const USAGE_FIELD = /stream_options|include_usage/
 
-/** Puts together what is sent. A provider that cannot be asked this at all is passed over, like one without a capability: another may be. Answers why, or null. */
-export const prepare = (call: ProviderCall, deps: Pick<CallDeps, 'health'>): GatewayError | null => {
-  const { exchange, entry, intent } = call
-  const isWanted = intent.stream && isUnderHardBudget(exchange)
-  call.takesQuestion = isWanted ? deps.health.usageAnswers.takes(entry) : null
+/**
+ * Prepares what is sent. A candidate whose kind cannot express the request is passed over, like one without a
+ * capability, since another may serve it: returns why.
+ */
+export const prepare = (
+  exchange: Admitted,
+  entry: CatalogueEntry,
+  place: CallPlace,
+  { health, kinds }: Pick<CallDeps, 'health' | 'kinds'>,
+): ProviderCall | GatewayError => {
+  const kind = kinds.get(entry.kind)
+  const isWanted = exchange.intent.stream && isUnderHardBudget(exchange)
   try {
-    prepareAs(call, isWanted && call.takesQuestion !== false)
-    return null
+    if (kind === undefined) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
+    return new ProviderCall(exchange, entry, kind, place, isWanted ? usageAnswerOf(entry, health) : 'unwanted')
   } catch (thrown) {
     return passOver(exchange, entry, asGatewayError(thrown))
   }
 }
 
-const prepareAs = (call: ProviderCall, asks: boolean): void => {
-  call.request = requestOf(call, asks)
-  call.asksForUsage = call.request.asksForBudget === true
+const usageAnswerOf = (entry: CatalogueEntry, { usageAnswers }: CallDeps['health']) => {
+  const takes = usageAnswers.takes(entry)
+  return takes === null ? 'unknown' : takes ? 'accepted' : 'refused'
 }
 
 const isSuccess = ({ status }: DialResponse): boolean => status >= 200 && status <= 299
 
 /** Whether the provider answers with a success. */
-export const accepted = (response: DialResponse, call: ProviderCall, deps: CallDeps): boolean => {
-  const { exchange, entry, asksForUsage } = call
-  exchange.call!.headers(response)
+export const accepted = (
+  response: DialResponse,
+  exchange: Called,
+  { entry, asksForUsage }: ProviderCall,
+  { health }: Pick<CallDeps, 'health'>,
+): boolean => {
+  exchange.call.headers(response)
   if (!isSuccess(response)) return false
-  if (asksForUsage) deps.health.usageAnswers.answered(entry, true)
+  if (asksForUsage) health.usageAnswers.answered(entry, true)
   return true
 }
 
 /**
- * Throws what the provider refuses; but where that may be the question for usage, which a budget asks and no client, it is called once more without, within the
- * same attempt: what was refused is not billed.
+ * Throws the refusal of the provider. Where it may be due to the request for usage, which a budget needs and not the
+ * client, the call is repeated once without it within the same attempt: a refused call is not billed.
  */
-export const refused = async (response: DialResponse, call: ProviderCall, deps: CallDeps): Promise<DialResponse> => {
-  const { exchange, entry, asksForUsage, takesQuestion } = call
+export const refused = async (
+  response: DialResponse,
+  exchange: Called,
+  call: ProviderCall,
+  deps: CallDeps,
+): Promise<DialResponse> => {
   const { usageAnswers } = deps.health
   const error = await refusal(response, call)
-  const names = USAGE_FIELD.test(`${error.param} ${error.message}`)
-  const mayBeIt = asksForUsage && FIELD_STATUSES.includes(response.status) && (names || takesQuestion === null)
-  if (!mayBeIt || exchange.ended !== null) throw error
-  if (names) usageAnswers.answered(entry, false)
-  prepareAs(call, false)
-  const again = await send(call, deps)
-  exchange.call!.headers(again)
-  if (!isSuccess(again)) throw await refusal(again, call)
-  usageAnswers.answered(entry, call.asksForUsage)
-  return again
+  const namesUsage = USAGE_FIELD.test(`${error.param} ${error.message}`)
+  const isOfField = FIELD_STATUSES.includes(response.status)
+  const mayBeUsage = call.asksForUsage && isOfField && (namesUsage || call.usageForBudget === 'unknown')
+  if (!mayBeUsage || exchange.ended !== null) throw error
+  if (namesUsage) usageAnswers.answered(call.entry, false)
+  call.withoutUsage()
+  const repeated = await send(call, deps)
+  exchange.call.headers(repeated)
+  if (!isSuccess(repeated)) throw await refusal(repeated, call)
+  usageAnswers.answered(call.entry, call.asksForUsage)
+  return repeated
 }
 
-/** What is sent, as its kind has it. Throws GatewayError where that cannot say it. */
-const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudget: boolean): UpstreamRequest => {
-  if (kind === null) throw new GatewayError('provider_unavailable', `the kind "${entry.kind}" is not known`)
+/** What is sent, in the wire of its kind. Throws GatewayError where that cannot express it. */
+const requestOf = ({ exchange, entry, kind }: ProviderCall, usageForBudget: boolean): UpstreamRequest => {
+  const { intent, identity } = exchange
   const chat: ChatCall = {
     raw: intent.raw,
     body: intent.body,
@@ -110,46 +167,46 @@ const requestOf = ({ exchange, intent, entry, kind }: ProviderCall, usageForBudg
     usageOnStream: entry.usageOnStream,
     usageForBudget,
     region: entry.region,
-    // A later attempt is made later: a signature is good for five minutes.
-    atMs: exchange.identity.atMs + Math.round(performance.now() - exchange.identity.startedMs),
+    // The time of this attempt, not of the request: a signature is valid for five minutes.
+    atMs: identity.atMs + Math.round(performance.now() - identity.startedMs),
   }
   return kind.request(chat, target)
 }
 
 /**
- * Sends what was prepared, and waits for the head of an answer as long as the policy, its share of the time and its model allow. What comes back is `accepted`, or
- * `refused`. No async function: that of the attempt waits for it.
+ * Sends the prepared request, and waits for the head of the response as long as the policy, the call's share of the
+ * time and its model allow. The response goes to `accepted` and `refused`. Not an async function: `attempt` awaits it.
  */
 export const send = (call: ProviderCall, { dial }: Pick<CallDeps, 'dial'>): Promise<DialResponse> => {
-  const { exchange, intent, entry, plan, candidatesLeft, callNumber } = call
+  const { exchange, entry, kind, request } = call
+  const { intent, plan } = exchange
   const { policy } = plan
-  const request = call.request!
-  // Of who is called: one that was prepared may have been passed over since.
+  // Set here and not when it is prepared: a prepared candidate may be passed over.
   exchange.shaping = intent.shaping.length === 0 ? request.shaping : [...intent.shaping, ...request.shaping]
   const nowMs = performance.now()
-  const ownMs = shareMs(exchange.deadlineMs - nowMs, candidatesLeft, callNumber, plan)
+  const ownMs = shareMs(exchange.deadlineMs - nowMs, call, plan)
   const bounds = intent.stream ? Math.min(policy.firstTokenMs, ownMs) : ownMs
   const headersMs = entry.timeoutMs === null ? bounds : Math.min(bounds, entry.timeoutMs)
   exchange.waitReason = 'first_token'
   exchange.waitDeadlineMs = nowMs + headersMs
   const signal = exchange.newSignal()
   exchange.mayBill = !signal.aborted
-  const script = call.kind!.script?.(request)
+  const script = kind.script?.(request)
   if (script !== undefined) return playScript(script, signal)
   const sent = exchange.trace === null ? request : exchange.trace.carriedBy(request)
   return dial(sent, { signal, connectMs: policy.connectMs, headersMs })
 }
 
-/** What an answer counts is then what is charged, and not what it may count at most. */
+/** A budget then charges the usage that an answer reports, and not the most that it may be. */
 const isUnderHardBudget = ({ budgets }: Exchange): boolean => {
   const bound = budgets?.bound()
   return bound !== undefined && (bound.nano_usd !== null || bound.tokens !== null)
 }
 
-/** What a provider says instead of an answer. */
+/** The error that the provider sent instead of an answer. */
 const refusal = async (response: DialResponse, { exchange, kind, reading }: ProviderCall): Promise<GatewayError> => {
   const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
   exchange.mayBill = false
-  exchange.waitEnded = null // it has answered, though what it says did not come whole
-  return kind!.failure(response.status, body, response.headers, reading)
+  exchange.waitEnded = null // the provider has answered, even if its body did not arrive in full
+  return kind.failure(response.status, body, response.headers, reading)
 }

@@ -1,25 +1,24 @@
-// What a request tells the book of health about the providers that it calls, and what the book answers.
+// What a request reports to the book of health about the calls that it makes, and what the book decides on them.
 import type { Refusal } from '../../state/health/book.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import type { Intent } from '../intent/intent.ts'
 import { estimateTokens } from '../money/estimate.ts'
-import type { Plan } from '../plan/plan.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange } from '../request/exchange.ts'
+import type { ProviderCall } from './call.ts'
 
-/** Begins a call to the candidate, or says why it is passed over. The last candidate is called though its breaker is open, unless the client asked for the primary or nothing. */
+/**
+ * Begins the call; returns why the candidate is passed over, or null. The last candidate is called even if its breaker
+ * is open, unless the client accepts only the primary.
+ */
 export const beginCall = (
-  exchange: Exchange,
-  intent: Intent,
-  plan: Plan,
-  entry: CatalogueEntry,
-  isLast: boolean,
+  { exchange, entry, candidatesLeft }: ProviderCall,
   deps: Pick<InferenceDeps, 'health'>,
 ): GatewayError | null => {
-  const further = exchange.call !== null
-  const force = isLast && (!intent.headers.noFallback || plan.order.length === 1)
-  const begun = deps.health.begin(entry, plan.policy.breaker, force, further)
+  const { intent, plan } = exchange
+  const isFurther = exchange.call !== null
+  const force = candidatesLeft === 1 && (!intent.headers.noFallback || plan.order.length === 1)
+  const begun = deps.health.begin(entry, plan.policy.breaker, force, isFurther)
   if (typeof begun === 'string') return passOver(exchange, entry, REFUSALS[begun](entry))
   exchange.call = begun
   return null
@@ -45,19 +44,22 @@ const REFUSALS: Record<Refusal, (entry: CatalogueEntry) => GatewayError> = {
     }),
 }
 
-/** Ends the call under way by how the attempt went. Harmless when it has ended already. */
+/** Ends the call under way by how the attempt went. Does nothing when it has ended already. */
 export const endCall = (exchange: Exchange, error: GatewayError | null): void => {
   const { call, usage, answerBytes } = exchange
   if (call === null) return
   if (error === null) call.end('success', usage?.completionTokens ?? estimateTokens(answerBytes))
-  else if (saysNothing(exchange, error)) call.end('abandoned')
+  else if (showsNothing(exchange, error)) call.end('abandoned')
   else if (error.code === 'rate_limited') {
     call.end('throttled', null, error.retryAfterS === undefined ? null : error.retryAfterS * 1_000)
   } else call.end(error.fallback ? 'failure' : 'answered')
 }
 
-/** The client left, we stop, a fault of ours, or a stream that was under way when the request's own time was over. */
-const saysNothing = ({ ended, firstTokenMs }: Exchange, { code }: GatewayError): boolean =>
+/**
+ * The end shows nothing of the provider: the client disconnected, the gateway stops or failed itself, or the time of
+ * the request ended during a stream.
+ */
+const showsNothing = ({ ended, firstTokenMs }: Exchange, { code }: GatewayError): boolean =>
   ended === 'client' ||
   ended === 'shutdown' ||
   (ended === 'total' && firstTokenMs !== null) ||

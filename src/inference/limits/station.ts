@@ -1,25 +1,22 @@
 // Station 5, before the admission: the limits of the request's key, tenant and policies, all taken at once or none.
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import type { Intent } from '../intent/intent.ts'
 import { outputBound, promptTokensEstimate } from '../money/estimate.ts'
-import type { Plan } from '../plan/plan.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange } from '../request/exchange.ts'
+import type { Planned } from '../request/progress.ts'
 import type { Ask, Counted, Held, LimitName, Verdict } from './port.ts'
 
 /**
- * Takes the limits, or throws 429 `rate_limited`. What is held is given back by the settlement, on every way out. Null: it is done; a promise only where
- * somebody else had to be asked.
+ * Takes the limits, or throws 429 `rate_limited`. The settlement gives them back, on every way out. Null: they are taken;
+ * a promise only where Redis counts them.
  */
 export const takeLimits = (
-  exchange: Exchange,
+  exchange: Planned,
   rules: readonly LimitRule[],
-  intent: Intent,
-  plan: Plan,
   { limits }: Pick<InferenceDeps, 'limits'>,
 ): Promise<void> | null => {
-  const ask: Ask = { id: exchange.identity.id, rules, tokens: reservedTokens(intent, plan) }
+  const ask: Ask = { id: exchange.identity.id, rules, tokens: reservedTokens(exchange) }
   const held = limits.take(ask)
   if (held instanceof Promise) return takenLater(exchange, ask, held)
   taken(exchange, ask, held)
@@ -36,8 +33,8 @@ const taken = (exchange: Exchange, ask: Ask, held: Held): void => {
   exchange.held = held
 }
 
-/** The prompt's estimate, and all that the client allows as output; where it names no bound, output counts when it is there. */
-const reservedTokens = (intent: Intent, { ordered }: Plan): number => {
+/** The estimate of the prompt, and all output that the client allows. Without such a bound output counts once it has come. */
+const reservedTokens = ({ intent, plan: { ordered } }: Planned): number => {
   const prompt = promptTokensEstimate(intent)
   if (intent.maxTokens === null) return prompt
   return prompt + Math.min(outputBound(intent, ordered[0]!), outputBound({ ...intent, maxTokens: null }, ordered[0]!))

@@ -1,152 +1,156 @@
-// Station 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The settlement charges it (charge.ts, inference/records/settle.ts).
+// Stations 5 and 6: what an attempt may cost is reserved of every budget that it falls under, before it is made. The
+// settlement charges it (`charge.ts`, `records/settle.ts`).
 import { resetsAt, scopeText } from '../../domain/budgets/budget.ts'
 import { MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
 import { usdOf } from '../../lib/money.ts'
-import type { Bound, BudgetRefusal, Cost } from '../../state/budgets/budgets.ts'
+import type { Bound, BudgetRefusal, Cost } from '../../state/budgets/attempt-bounds.ts'
+import type { RequestBudgets } from '../../state/budgets/request-budgets.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { UpstreamStream } from '../attempt/upstream-stream.ts'
 import type { Intent } from '../intent/intent.ts'
-import type { Plan } from '../plan/plan.ts'
 import { admitMore } from '../records/admit.ts'
 import type { InferenceDeps } from '../request/deps.ts'
-import type { Exchange } from '../request/exchange.ts'
+import type { Answered, Planned } from '../request/progress.ts'
 import { attemptCost, endReserved } from './charge.ts'
 import { reservedNanoUsd, reservedTokens } from './estimate.ts'
-import { dearerField } from './premium-fields.ts'
+import { premiumField } from './premium-fields.ts'
 
 const RETRY_AFTER_S = 1
-/** A stream that goes on beyond what is reserved asks for so much more at once, as a share of its reservation. */
+/** A stream that costs more than is reserved reserves at least this share (1/4) of its reservation at a time. */
 const STEP_SHARE = 4
 
-/** How much more is asked for where so much was reserved and so much is spent; 0: nothing. */
+/** How much more to reserve, of the amount that is reserved and the amount that is spent; 0: nothing. */
 const stepOf = (bound: number | null, spent: number): number =>
   bound === null || spent <= bound ? 0 : Math.max(spent - bound, Math.ceil(bound / STEP_SHARE))
 
-/** At a dearer service than the row has a price for, the request has none. */
+/** A request with a premium field has no price: the row does not hold it. */
 const boundOf = (intent: Intent, entry: CatalogueEntry): Bound => ({
-  nanoUsd: dearerOf(intent, entry) === null ? reservedNanoUsd(intent, entry) : null,
+  nanoUsd: premiumFieldOf(intent, entry) === null ? reservedNanoUsd(intent, entry) : null,
   tokens: reservedTokens(intent, entry),
 })
 
-const dearerOf = ({ body }: Intent, { kind, options }: CatalogueEntry): string | null =>
-  dearerField(body, kind, options.drop)
+const premiumFieldOf = ({ body }: Intent, { kind, options }: CatalogueEntry): string | null =>
+  premiumField(body, kind, options.drop)
 
 /**
- * Reserves for the first candidate that its budgets allow, before the admission names it. Those whose own budgets (of their provider, of their model) do
- * not allow it are passed over. Null: it is done; a promise only where a lease does not hold enough. Throws 402 when nobody is left, and 429 while the log
- * cannot be asked for a lease.
+ * Reserves for the first candidate that its budgets allow, before the admission names it. Candidates whose own budgets
+ * (of their provider or model) do not allow it are passed over. Null: reserved; a promise only where a lease does not
+ * hold enough. Throws 402 when no candidate is left, and 429 while the log cannot be reached for a lease.
  */
 export const reserveFirst = (
-  exchange: Exchange,
-  intent: Intent,
-  plan: Plan,
+  exchange: Planned,
+  budgets: RequestBudgets,
   deps: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
 ): Promise<void> | null => {
   for (let place = 0; ; place++) {
-    const reserved = reserveAt(place, exchange, intent, plan)
-    if (reserved instanceof Promise) return reserveFrom(place, reserved, exchange, intent, plan, deps)
-    if (!passedOver(reserved, place, exchange, plan, deps)) return null
+    const refused = reserveAt(place, exchange, budgets)
+    if (refused instanceof Promise) return reserveFrom(place, refused, exchange, budgets, deps)
+    if (!mustPassOver(refused, place, exchange, deps)) return null
   }
 }
 
-const reserveAt = (place: number, { budgets }: Exchange, intent: Intent, plan: Plan) => {
+const reserveAt = (place: number, { intent, plan }: Planned, budgets: RequestBudgets) => {
   const entry = plan.ordered[place]!
-  return budgets!.reserve(entry.providerId, entry.name, boundOf(intent, entry))
+  return budgets.reserve(entry.providerId, entry.name, boundOf(intent, entry))
 }
 
-/** The same from a candidate on whose lease has to be waited for. */
+/** The same from a candidate on whose lease is waited for. */
 const reserveFrom = async (
   from: number,
   waiting: Promise<BudgetRefusal | null>,
-  exchange: Exchange,
-  intent: Intent,
-  plan: Plan,
+  exchange: Planned,
+  budgets: RequestBudgets,
   deps: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
 ): Promise<void> => {
-  let reserved = await waiting
-  for (let place = from; passedOver(reserved, place, exchange, plan, deps); ) {
-    const next = reserveAt(++place, exchange, intent, plan)
-    reserved = next instanceof Promise ? await next : next
+  let refused = await waiting
+  for (let place = from; mustPassOver(refused, place, exchange, deps); ) {
+    const next = reserveAt(++place, exchange, budgets)
+    refused = next instanceof Promise ? await next : next
   }
 }
 
-/** Whether the next candidate is to be asked instead. False: it is reserved. Throws when nobody is left. */
-const passedOver = (
+/** Whether the next candidate is to be tried. False: this one is reserved. Throws when no candidate is left. */
+const mustPassOver = (
   refused: BudgetRefusal | null,
   place: number,
-  exchange: Exchange,
-  { ordered }: Plan,
+  exchange: Planned,
   { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
 ): boolean => {
-  const entry = ordered[place]!
+  const { intent, plan } = exchange
+  const entry = plan.ordered[place]!
   if (refused === null) {
     exchange.passedOver = place
     exchange.reservedFor = entry
     return false
   }
-  const error = budgetError(refused, budgets, nowMs(), dearerOf(exchange.intent!, entry))
-  if (!isOfCandidate(refused) || place + 1 === ordered.length) throw error
+  const error = budgetError(refused, budgets, nowMs(), premiumFieldOf(intent, entry))
+  if (!isOfCandidate(refused) || place + 1 === plan.ordered.length) throw error
   exchange.skip(entry, error.code)
   return true
 }
 
-/** Reserves for a further attempt, once the one before it is charged. Null: it may be made; else it is listed as passed over. */
+/**
+ * Reserves for a further attempt, once the one before it is charged. Null: it may be made; else the candidate is listed
+ * as passed over.
+ */
 export const reserveNext = async (
-  exchange: Exchange,
-  intent: Intent,
+  exchange: Planned,
+  own: RequestBudgets,
   entry: CatalogueEntry,
   { budgets, nowMs }: Pick<InferenceDeps, 'budgets' | 'nowMs'>,
 ): Promise<GatewayError | null> => {
+  const { intent } = exchange
   endReserved(exchange)
-  const refused = await exchange.budgets!.reserve(entry.providerId, entry.name, boundOf(intent, entry))
+  const refused = await own.reserve(entry.providerId, entry.name, boundOf(intent, entry))
   if (refused === null) {
     exchange.reservedFor = entry
     return null
   }
-  const error = budgetError(refused, budgets, nowMs(), dearerOf(intent, entry))
+  const error = budgetError(refused, budgets, nowMs(), premiumFieldOf(intent, entry))
   exchange.skip(entry, error.code)
   return error
 }
 
 /**
- * What comes next of a stream may cost more than is reserved: called before what has come goes out. Null: what it has cost so far is reserved, or nothing more
- * comes. Else more is asked for: null once that is reserved and recorded, or why the stream is cut. Called with every piece: no promise where nothing is waited for.
+ * Called with every piece of a stream, before the piece goes out: the next one may cost more than is reserved. Null: the
+ * cost so far is reserved, or nothing more comes. Else more is reserved: resolves with null once that is recorded, or
+ * with the error that cuts the stream. A promise only where it waits.
  */
 export const reserveMore = (
-  exchange: Exchange,
+  exchange: Answered,
   { done, complete }: Pick<UpstreamStream, 'done' | 'complete'>,
   deps: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
 ): Promise<GatewayError | null> | null => {
-  // The reason is that of the first choice: others may go on.
+  // The finish reason is that of the first choice: others may go on.
   if (exchange.budgets === null || done || (exchange.finishReason !== null && complete)) return null
   const bound = exchange.budgets.bound()
   const cost = attemptCost(exchange)
   const more = { nanoUsd: stepOf(bound.nano_usd, cost?.nanoUsd ?? 0), tokens: stepOf(bound.tokens, cost?.tokens ?? 0) }
-  return more.nanoUsd === 0 && more.tokens === 0 ? null : extend(exchange, more, cost, deps)
+  return more.nanoUsd === 0 && more.tokens === 0 ? null : extend(exchange, exchange.budgets, more, cost, deps)
 }
 
 const extend = async (
-  exchange: Exchange,
+  exchange: Answered,
+  own: RequestBudgets,
   more: { readonly nanoUsd: number; readonly tokens: number },
   cost: Cost | null,
   { budgets, nowMs, spool }: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
 ): Promise<GatewayError | null> => {
-  const own = exchange.budgets!
   const refused = await own.extend(more)
-  // Its client may have left, or its time have run out, while it waited: nothing is recorded behind an attempt's end.
+  // The client may have disconnected, or the time ended, meanwhile: nothing is recorded behind the end of an attempt.
   if (exchange.settled || exchange.finished !== null) return null
   if (refused !== null) return budgetError(refused, budgets, nowMs())
   return admitMore(exchange, reservedNow(exchange, own.bound().nano_usd, cost), { spool })
 }
 
-/** What the attempt under way may cost now that more is reserved for it: never less than what it is known to have cost. */
-const reservedNow = ({ intent, entry }: Exchange, bound: number | null, cost: Cost | null): number | null => {
-  const first = intent === null || entry === null ? null : reservedNanoUsd(intent, entry)
+/** Nano-USD that the attempt under way may cost, more being reserved for it: never less than it has cost so far. */
+const reservedNow = ({ intent, entry }: Answered, bound: number | null, cost: Cost | null): number | null => {
+  const first = reservedNanoUsd(intent, entry)
   return first === null && bound === null ? null : Math.max(first ?? 0, bound ?? 0, cost?.nanoUsd ?? 0)
 }
 
-/** Nothing is spent that this request needs: it may be made a moment later. */
+/** Refusals that pass by themselves: the budget has money left, and the request may be sent again a moment later. */
 const PASSING: ReadonlySet<BudgetRefusal['reason']> = new Set(['unreachable', 'height', 'unknown', 'closed', 'early'])
 
 const isOfCandidate = ({ open, reason }: BudgetRefusal): boolean =>
@@ -156,7 +160,7 @@ const budgetError = (
   { reason, open }: BudgetRefusal,
   budgets: InferenceDeps['budgets'],
   nowMs: number,
-  dearer: string | null = null,
+  premium: string | null = null,
 ): GatewayError => {
   const { row } = open.line
   const what = `the budget of ${scopeText(row.scope)}`
@@ -176,9 +180,9 @@ const budgetError = (
     resets_at: resetsAt(row, nowMs),
     ...(reason === 'no_price' ? { rejected_reason: 'no_price' } : {}),
   }
-  if (reason === 'no_price' && dearer !== null) {
-    const message = `${what} limits what may be spent, and what \`${dearer}\` costs is not known; leave it out`
-    return new GatewayError('quota_exceeded', message, { param: dearer, details })
+  if (reason === 'no_price' && premium !== null) {
+    const message = `${what} limits what may be spent, and what \`${premium}\` costs is not known; leave it out`
+    return new GatewayError('quota_exceeded', message, { param: premium, details })
   }
   return new GatewayError('quota_exceeded', messageOf(reason, what), { details })
 }

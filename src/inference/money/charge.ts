@@ -8,6 +8,7 @@ import { picturePrice, reasonsUnseen, writtenAt } from '../../providers/shared/b
 import { answeredBytes } from '../../providers/shared/generated.ts'
 import type { Cost } from '../../state/budgets/budgets.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
+import type { Intent } from '../intent/intent.ts'
 import type { Exchange } from '../request/exchange.ts'
 import { actualNanoUsd, dearestNanoUsd, estimateTokens, promptBound, promptTokensEstimate } from './estimate.ts'
 
@@ -69,36 +70,43 @@ export const attemptCost = (exchange: Exchange, own: Measured = ofAttempt(exchan
   }
 }
 
+/** An attempt that may be billed: sent and not refused, or with usage that the provider reported. */
+type Billable = Exchange & { readonly entry: CatalogueEntry; readonly intent: Intent }
+
+const isBillable = (exchange: Exchange): exchange is Billable =>
+  exchange.entry !== null && exchange.intent !== null && (exchange.usage !== null || exchange.mayBill)
+
 /**
- * The most that the attempt that ended may have been billed. Nothing of its answer was seen, a part of it never is, or it goes on at a provider that bills what
- * nobody reads: all that was reserved. Else the prompt at its bound, and every byte of the answer that was seen as a token.
+ * The most that the ended attempt may have been billed. All that was reserved where none of its answer came, part of it
+ * is never shown, or the provider generates and bills on after the client left. Else the prompt at its bound, and every
+ * byte of the answer that came as a token.
  */
-const mostBilled = (exchange: Exchange): Limits => {
+const mostBilled = (exchange: Billable): Limits => {
   const { entry, intent, usage, answerBytes } = exchange
   const goesOn = !isWhole(exchange) && !stopsBilling(exchange)
-  if (answerBytes === 0 || goesOn || reasonsUnseen(intent!.body, entry!.upstreamModel, entry!.kind)) return ALL_RESERVED
-  const promptTokens = Math.max(promptBound(intent!, entry!), usage?.promptTokens ?? 0)
+  if (answerBytes === 0 || goesOn || reasonsUnseen(intent.body, entry.upstreamModel, entry.kind)) return ALL_RESERVED
+  const promptTokens = Math.max(promptBound(intent, entry), usage?.promptTokens ?? 0)
   const completionTokens = Math.max(answerBytes, usage?.completionTokens ?? 0)
   return {
-    nano_usd: dearestNanoUsd(entry!, promptTokens, completionTokens, intent!.raw),
+    nano_usd: dearestNanoUsd(entry, promptTokens, completionTokens, intent.raw),
     tokens: promptTokens + completionTokens,
   }
 }
 
 const ALL_RESERVED: Limits = { nano_usd: null, tokens: null }
 
-const stopsBilling = ({ kind, entry }: Exchange): boolean => {
+const stopsBilling = ({ kind, entry }: Billable): boolean => {
   const stops = kind?.stopsBillingWhenLeft
-  return typeof stops === 'function' ? stops(entry!.options) : stops === true
+  return typeof stops === 'function' ? stops(entry.options) : stops === true
 }
 
-/** What the attempt that ended is charged to budgets, with its bound where the provider has not said all of it. */
+/** What the ended attempt is charged to budgets, with its bound where the provider has not reported all of it. */
 const endedCost = (exchange: Exchange, own?: Measured): Cost | null => {
   const cost = attemptCost(exchange, own)
-  if (cost === null || isCounted(exchange)) return cost
+  if (cost === null || !isBillable(exchange) || isCounted(exchange)) return cost
   const atMost = mostBilled(exchange)
-  const isSaid = isWhole(exchange) && reportedCost(exchange.usage) !== null
-  return { ...cost, atMost: isSaid ? { ...atMost, nano_usd: cost.nanoUsd } : atMost }
+  const isReported = isWhole(exchange) && reportedCost(exchange.usage) !== null
+  return { ...cost, atMost: isReported ? { ...atMost, nano_usd: cost.nanoUsd } : atMost }
 }
 
 /** Charges the attempt that was reserved for, if there was one, to the budgets of the request: what it did not cost is free once the outcome is recorded. `own`: what is measured of it, where that is known. */
@@ -119,8 +127,8 @@ export const chargeBudgets = (exchange: Exchange, measured?: Measured): BudgetCh
 
 /** Of the attempt under way, or of the last one. */
 const ofAttempt = (exchange: Exchange): Measured => {
+  if (!isBillable(exchange)) return NOTHING
   const { entry, intent, usage } = exchange
-  if (entry === null || intent === null || (usage === null && !exchange.mayBill)) return NOTHING
   const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
   const counted = usage?.completionTokens ?? null
   const estimated = estimateTokens(exchange.answerBytes)
@@ -142,15 +150,15 @@ const ofAttempt = (exchange: Exchange): Measured => {
 }
 
 /** A stream whose attempt is under way, or broke off before it had a finish reason. */
-const isUnfinished = ({ intent, finishReason, finished }: Exchange): boolean =>
-  intent!.stream && finishReason === null && finished?.outcome !== 'success'
+const isUnfinished = ({ intent, finishReason, finished }: Billable): boolean =>
+  intent.stream && finishReason === null && finished?.outcome !== 'success'
 
 /** Nothing more of it was to come: a count of it is no interim one. */
-const isWhole = ({ intent, finishReason, finished }: Exchange): boolean =>
-  !intent!.stream || finished?.outcome === 'success' || (finishReason !== null && intent!.choices === 1)
+const isWhole = ({ intent, finishReason, finished }: Billable): boolean =>
+  !intent.stream || finished?.outcome === 'success' || (finishReason !== null && intent.choices === 1)
 
 /** The provider has said how many tokens all of it was. */
-const isCounted = (exchange: Exchange): boolean => hasCounts(exchange.usage) && isWhole(exchange)
+const isCounted = (exchange: Billable): boolean => hasCounts(exchange.usage) && isWhole(exchange)
 
 const hasCounts = (usage: Usage | null): boolean =>
   typeof usage?.promptTokens === 'number' && typeof usage.completionTokens === 'number'
@@ -177,7 +185,10 @@ const priced = (
   const written = writtenAt(usage, raw, entry.kind, entry.upstreamModel)
   const pictures = picturesOf(entry, usage, completionTokens)
   return billed === null
-    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0, written, pictures)
+    ? actualNanoUsd(entry, promptTokens, completionTokens, usage?.cachedPromptTokens ?? 0, {
+        written,
+        pictures,
+      })
     : actualNanoUsd(entry, billed.promptTokens ?? promptTokens, billed.completionTokens ?? completionTokens, 0)
 }
 

@@ -121,6 +121,15 @@ const boundNanoUsd = (
   return sumNanoUsd(costNanoUsd(promptTokens, input), costNanoUsd(completionTokens, pictures), parts)
 }
 
+/** Tokens with a price of their own. */
+export interface SpecialTokens {
+  /** Prompt tokens written to a cache, each lot at a multiple of the price. Null: none. */
+  readonly written: readonly (readonly [tokens: number, factor: number])[] | null
+  /** Completion tokens of pictures, with their price in USD per million. Null: none. */
+  readonly pictures: { readonly tokens: number; readonly price: number } | null
+}
+const NO_SPECIAL_TOKENS: SpecialTokens = { written: null, pictures: null }
+
 /**
  * What the tokens cost at the row's prices: those of the tier that the whole prompt is in, cached tokens included, for all of the request. Cached prompt tokens
  * at their own price where it is known, those written to a cache (`written`) at so many times the price; of the completion `pictures` at theirs. Nano-USD; null
@@ -131,8 +140,7 @@ export const actualNanoUsd = (
   promptTokens: number,
   completionTokens: number,
   cachedPromptTokens: number,
-  written: readonly (readonly [tokens: number, factor: number])[] | null = null,
-  pictures: { readonly tokens: number; readonly price: number } | null = null,
+  { written, pictures }: SpecialTokens = NO_SPECIAL_TOKENS,
 ): number | null => {
   const prices = tierFor(entry, promptTokens)
   if (prices.inputCostPerMillion === null || prices.outputCostPerMillion === null) return null

@@ -5,7 +5,7 @@ import { isObject } from '../../wire/json.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
-interface DearerRow {
+interface PremiumRow {
   /** A path of at most two names. */
   readonly field: string
   /** Values that cost what the row says, or less. */
@@ -16,7 +16,7 @@ interface DearerRow {
   readonly kinds: readonly string[]
 }
 
-const ROWS: readonly DearerRow[] = [
+const ROWS: readonly PremiumRow[] = [
   {
     field: 'service_tier',
     plain: ['auto', 'default', 'standard', 'standard_only', 'on_demand', 'flex', 'batch', ''],
@@ -44,14 +44,14 @@ const ROWS: readonly DearerRow[] = [
   ),
 ]
 const plainPath = (field: string): string => field.split('.').map(plainName).join('.')
-const BY_PATH: ReadonlyMap<string, DearerRow> = new Map(ROWS.map((row) => [plainPath(row.field), row]))
+const BY_PATH: ReadonlyMap<string, PremiumRow> = new Map(ROWS.map((row) => [plainPath(row.field), row]))
 /** Fields inside of which rows look. */
 const PARENTS: ReadonlySet<string> = new Set(
   [...BY_PATH.keys()].flatMap((path) => (path.includes('.') ? [path.slice(0, path.indexOf('.'))] : [])),
 )
 
 /** `"priority"`, `{"type": "priority"}`, `{"latency": "optimized"}` or a list; what is none of these says nothing known. */
-const isPlain = ({ plain, numbersArePlain }: DearerRow, value: unknown): boolean => {
+const isPlain = ({ plain, numbersArePlain }: PremiumRow, value: unknown): boolean => {
   if (value === undefined || value === null) return true
   const said = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [value]
   return said.every((word) =>
@@ -60,24 +60,24 @@ const isPlain = ({ plain, numbersArePlain }: DearerRow, value: unknown): boolean
 }
 
 /** The field of this body that makes an upstream of this kind dearer than its row says; null: none. `dropped`: fields that the provider's `options.drop` takes away. */
-export const dearerField = (body: Body, kind: string, dropped: unknown): string | null => {
+export const premiumField = (body: Body, kind: string, dropped: unknown): string | null => {
   for (const name in body) {
     if (CLIENT_FIELDS.has(name) || (Array.isArray(dropped) && dropped.includes(name))) continue
     const value = body[name]
     const field = plainName(name)
-    if (isDearer(field, kind, value)) return name
+    if (isPremium(field, kind, value)) return name
     if (!isObject(value)) continue
-    const member = PARENTS.has(field) ? dearerMember(value, field, kind) : undefined
-    const inner = member ?? (isContainer(name) ? dearerField(value, kind, []) : null)
+    const member = PARENTS.has(field) ? premiumMember(value, field, kind) : undefined
+    const inner = member ?? (isContainer(name) ? premiumField(value, kind, []) : null)
     if (inner !== null) return `${name}.${inner}`
   }
   return null
 }
 
-const dearerMember = (value: Body, field: string, kind: string): string | undefined =>
-  Object.keys(value).find((at) => isDearer(`${field}.${plainName(at)}`, kind, value[at]))
+const premiumMember = (value: Body, field: string, kind: string): string | undefined =>
+  Object.keys(value).find((at) => isPremium(`${field}.${plainName(at)}`, kind, value[at]))
 
-const isDearer = (path: string, kind: string, value: unknown): boolean => {
+const isPremium = (path: string, kind: string, value: unknown): boolean => {
   const row = BY_PATH.get(path)
   return row?.kinds.includes(kind) === true && !isPlain(row, value)
 }

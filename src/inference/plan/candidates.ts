@@ -1,9 +1,10 @@
-// Station 4, first step: whom a request may go to at all, and what the registry and the policy alone say of each. Worked out once for each name.
+// Station 4, first step: the candidates of a name, and which of them the registry and the policy rule out. Computed once
+// for each name.
 import type { Catalogue, CatalogueEntry } from '../../state/port.ts'
 import type { EffectivePolicy } from './policies.ts'
 import type { RejectedReason } from './rejections.ts'
 
-/** Candidates beyond this are not looked at: it bounds what a request and its outcome hold. */
+/** Candidates beyond this are left out: it bounds a request and its outcome. */
 export const MAX_CANDIDATES = 64
 
 /** Parallel lists, in the order of the tiers and within one of the catalogue: lower priority first, then the name of the provider. */
@@ -11,41 +12,73 @@ export interface CandidateSet {
   /** A model of that name is in the registry. */
   readonly isKnown: boolean
   readonly entries: readonly CatalogueEntry[]
-  /** The first so many are those of the model itself; after them come the models that the policy falls back to. */
+  /** The first `ownCount` are those of the model itself; the fallback models of the policy follow. */
   readonly ownCount: number
   readonly ownEntries: readonly CatalogueEntry[]
-  /** The places of all, and of the first so many: 0, 1, 2 and so on. */
+  /** The places of all, and of the first `ownCount`: 0, 1, 2 and so on. */
   readonly places: readonly number[]
   readonly ownPlaces: readonly number[]
-  /** What does not depend on the request. Null: nothing against it. */
+  /** Rejections that do not depend on the request. Null: none. */
   readonly standing: readonly (RejectedReason | null)[]
   /** No strategy puts a candidate before one of a lower tier: preferred models and providers, then the rest, then fallbacks. */
   readonly tiers: readonly number[]
-  /** Whether there is more than one tier among the first so many, and among all. */
+  /** Whether there is more than one tier among the first `ownCount`, and among all. */
   readonly ownTiered: boolean
   readonly tiered: boolean
 }
 
 export type CandidateSource = Pick<Catalogue, 'resolve' | 'all' | 'version'>
 
-/** Sets by name, of one policy, for as long as the catalogue stays as it is and all policies together have not too many: 5 ns instead of 3 us to gather 20 (`bench -- tricks`, sets). */
-interface Memo {
+/** The sets of one policy by name, valid for one version of the catalogue (`bench -- tricks`, sets). */
+interface PolicySets {
   readonly catalogue: CandidateSource
   readonly version: number
   readonly generation: number
   readonly sets: Map<string, CandidateSet>
 }
 
-/** Of all policies. Beyond it all are forgotten: a registry with more names, all of them asked for, has its sets made anew now and then. */
-const MOST_REMEMBERED = 16_384
-const memos = new WeakMap<EffectivePolicy, Memo>()
-let generation = 0
-let remembered = 0
+/** Bound of the sets of all policies together: at it all are evicted. */
+const MAX_CACHED = 16_384
 
-/** How far one looks. `alone`: nothing but the rows of that name. `long`: also where the policy sends prompts that are too long. */
+class SetCache {
+  readonly #byPolicy = new WeakMap<EffectivePolicy, PolicySets>()
+  /** Raised to evict all sets. */
+  #generation = 0
+  #size = 0
+
+  /** The valid sets of a policy. */
+  of(policy: EffectivePolicy, catalogue: CandidateSource): Map<string, CandidateSet> {
+    const cached = this.#byPolicy.get(policy)
+    if (
+      cached !== undefined &&
+      cached.catalogue === catalogue &&
+      cached.version === catalogue.version &&
+      cached.generation === this.#generation
+    )
+      return cached.sets
+    const sets = new Map<string, CandidateSet>()
+    this.#byPolicy.set(policy, { catalogue, version: catalogue.version, generation: this.#generation, sets })
+    return sets
+  }
+
+  add(sets: Map<string, CandidateSet>, key: string, set: CandidateSet): void {
+    sets.set(key, set)
+    if (++this.#size < MAX_CACHED) return
+    this.#generation++
+    this.#size = 0
+  }
+}
+
+/** One for the process and not in `deps`: a set depends on policy and catalogue alone, and a plan stays a function of its input. */
+const cache = new SetCache()
+
+/** Which candidates are gathered. `alone`: only those of the name. `long`: also the policy's models for long prompts. */
 export type Reach = 'alone' | 'usual' | 'long'
 
-/** The candidates for a model of that name, remembered when the name is one that operators gave (a model's, or `isAlias` of a scope), since clients send any: the models that the scope prefers go before its rows, those that the policy falls back to come after. */
+/**
+ * The candidates for a model name: the models that the scope prefers, those of the name, the fallbacks of the policy.
+ * Cached only for names that operators gave (of a model, or `isAlias` of a scope), since clients send any.
+ */
 export const candidatesFor = (
   name: string,
   reach: Reach,
@@ -53,28 +86,15 @@ export const candidatesFor = (
   catalogue: CandidateSource,
   isAlias = false,
 ): CandidateSet => {
-  let memo = memos.get(policy)
-  if (memo === undefined || !isCurrent(memo, catalogue)) {
-    memo = { catalogue, version: catalogue.version, generation, sets: new Map() }
-    memos.set(policy, memo)
-  }
-  const word = name.toLowerCase() // clients spell it as they like
-  const key = reach === 'usual' ? word : `${reach}\0${word}`
-  let set = memo.sets.get(key)
-  if (set === undefined) {
-    set = gather(name, reach, policy, catalogue)
-    if (!set.isKnown && !isAlias) return set
-    memo.sets.set(key, set)
-    if (++remembered >= MOST_REMEMBERED) {
-      generation++
-      remembered = 0
-    }
-  }
+  const sets = cache.of(policy, catalogue)
+  const lowerName = name.toLowerCase() // names are matched without case
+  const key = reach === 'usual' ? lowerName : `${reach}\0${lowerName}`
+  const cached = sets.get(key)
+  if (cached !== undefined) return cached
+  const set = gather(name, reach, policy, catalogue)
+  if (set.isKnown || isAlias) cache.add(sets, key, set)
   return set
 }
-
-const isCurrent = (memo: Memo, catalogue: CandidateSource): boolean =>
-  memo.catalogue === catalogue && memo.version === catalogue.version && memo.generation === generation
 
 const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: CandidateSource): CandidateSet => {
   const gathered: { entry: CatalogueEntry; tier: number }[] = []
@@ -115,7 +135,7 @@ const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: 
   }
 }
 
-/** The entries of one list of models, judged alike: where a prompt that is too long for the others may go. */
+/** The entries of one list of models by the same rules: for a prompt that is too long for the others. */
 export const candidatesOf = (
   models: readonly string[],
   policy: EffectivePolicy,
@@ -150,7 +170,7 @@ export const isListed = (lists: readonly ReadonlySet<string>[], name: string, id
   return true
 }
 
-/** What the registry and the policy say of an entry, whatever is asked. */
+/** The rejection of an entry by registry and policy, for any request. */
 const standingRule = (policy: EffectivePolicy, catalogue: CandidateSource) => {
   // Models are named by name, id or alias.
   const models = policy.models.map((names) => ({

@@ -1,27 +1,29 @@
-// Between two attempts: what an operator has switched off since the plan was made is not called any more. A kill acts at once.
+// Between two attempts: candidates that an operator has switched off since the plan was made are not called any more.
+// A kill switch acts at once.
 
 import type { OverridesInForce, Steering } from '../../state/indexes/steering.ts'
-import type { CatalogueEntry } from '../../state/port.ts'
+import type { CatalogueEntry, KeyEntry } from '../../state/port.ts'
 import type { ErrorCode } from '../../wire/errors.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../money/estimate.ts'
-import type { Exchange } from '../request/exchange.ts'
+import type { Planned } from '../request/progress.ts'
 import { isDisabled, type Plan } from './plan.ts'
 import { boundsOf, rejection, subjectsOf } from './rejections.ts'
 
 /**
- * Those of the queue that may still be called, in order: the plan's own rules under the overrides of now. Who is dropped goes into `dropped`, to be listed
- * among the attempts as skipped when its turn would have come. Where falling back has been switched off meanwhile, only the candidate that was called last
- * is left.
+ * The candidates of the queue that may still be called, in order, by the rules of the plan under the overrides in force
+ * now. Others are added to `dropped`; they are listed as skipped when they would have been called. Where failover has
+ * been switched off since, only the candidate that was called last is left.
  */
 export const stillAllowed = (
   queue: readonly CatalogueEntry[],
-  exchange: Exchange,
-  plan: Plan,
+  exchange: Planned,
+  { tenantId }: Pick<KeyEntry, 'tenantId'>,
   steering: Pick<Steering, 'overrides'>,
   dropped: Map<CatalogueEntry, ErrorCode>,
 ): readonly CatalogueEntry[] => {
+  const { plan } = exchange
   const nowMs = exchange.identity.atMs + exchange.latencyMs()
-  const overrides = steering.overrides(exchange.key!.tenantId, nowMs)
+  const overrides = steering.overrides(tenantId, nowMs)
   if (overrides === plan.input.overrides) return queue
   const { intent, policy, keyId, frame } = plan.input
   const bounds = boundsOf(intent, policy, overrides, keyId)

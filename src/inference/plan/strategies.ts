@@ -33,7 +33,8 @@ export const rank = (places: readonly number[], input: RankInput): Ranking => {
   const keys = KEYS[input.strategy](places, input)
   if (keys === null) return { order: places, keys: null }
   const spreads = input.strategy === 'least_busy' || input.strategy === 'usage_based'
-  return { order: sorted(places, keys, spreads ? drawnTies(places, input) : null, input.tiers), keys }
+  const ties = spreads ? drawnTies(places, input) : null
+  return { order: sorted({ places, keys, ties, tiers: input.tiers }), keys }
 }
 
 type Keys = (places: readonly number[], input: RankInput) => number[] | null
@@ -100,20 +101,24 @@ const drawnTies = (places: readonly number[], { entries, seed }: RankInput): num
   return places.map((place) => entries[place]!.priority + draw())
 }
 
-/** Insertion sort: there are few, and mostly in order. Stable. The same list where they are. */
-const sorted = (
-  places: readonly number[],
-  keys: readonly number[],
-  ties: readonly number[] | null,
-  tiers: readonly number[] | null,
-): readonly number[] => {
+/** What places are sorted by: tiers, then keys, then ties. Keys and ties are parallel to `places`, tiers to the candidates. */
+interface SortInput {
+  readonly places: readonly number[]
+  readonly keys: readonly number[]
+  readonly ties: readonly number[] | null
+  readonly tiers: readonly number[] | null
+}
+
+/** Insertion sort: there are few, and mostly in order. Stable. Returns the same list where it is in order. */
+const sorted = (input: SortInput): readonly number[] => {
+  const { places } = input
   let inOrder = 1
-  while (inOrder < places.length && !goesBefore(inOrder, inOrder - 1, places, keys, ties, tiers)) inOrder++
+  while (inOrder < places.length && !goesBefore(inOrder, inOrder - 1, input)) inOrder++
   if (inOrder >= places.length) return places
   const at: number[] = []
   for (let i = 0; i < places.length; i++) {
     let j = i
-    while (j > 0 && goesBefore(i, at[j - 1]!, places, keys, ties, tiers)) {
+    while (j > 0 && goesBefore(i, at[j - 1]!, input)) {
       at[j] = at[j - 1]!
       j--
     }
@@ -123,14 +128,7 @@ const sorted = (
   return at
 }
 
-const goesBefore = (
-  a: number,
-  b: number,
-  places: readonly number[],
-  keys: readonly number[],
-  ties: readonly number[] | null,
-  tiers: readonly number[] | null,
-): boolean => {
+const goesBefore = (a: number, b: number, { places, keys, ties, tiers }: SortInput): boolean => {
   if (tiers !== null && tiers[places[a]!] !== tiers[places[b]!]) return tiers[places[a]!]! < tiers[places[b]!]!
   if (keys[a] !== keys[b]) return keys[a]! < keys[b]!
   return ties !== null && ties[a]! < ties[b]!

@@ -1,34 +1,28 @@
-// Station 5: the admission. Written before the upstream is called, so that no crash can hide a call that may be billed.
+// Station 5: the admission, written before the upstream is called, so that no crash can hide a call that may be billed.
 import type { RequestAttempted, RequestExtended } from '../../domain/events/request.ts'
 import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/port.ts'
 import { STILL } from '../../state/health/frame.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import type { Intent } from '../intent/intent.ts'
 import { promptTokensEstimate, reservedNanoUsd } from '../money/estimate.ts'
-import type { Plan } from '../plan/plan.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange } from '../request/exchange.ts'
+import type { Admitted, Planned } from '../request/progress.ts'
 import { admittedJson } from './admission-text.ts'
 import { type CommonFacts, type FactsText, requestFactsText } from './record-text.ts'
 
 const RETRY_AFTER_S = 1
-/** What stands in the records of a request without a plan. */
+/** In the records of a request without a plan. */
 const NO_PLAN = { seed: 0, frame: STILL }
 
-/** What both records of a request say about it: built once. */
-export const factsText = (
-  exchange: Exchange,
-  requestedModel: string | null,
-  revision: string,
-  user: string | null,
-): FactsText => {
+/** What both records of a request hold about it, made once. Notes the revision. `user`: keyed digest of the end user. */
+export const factsText = (exchange: Exchange, revision: string, user: string | null): FactsText => {
   const { identity, key, intent, plan } = exchange
   exchange.revision = revision
   const common: CommonFacts = {
     tenant_id: key?.tenantId ?? null,
     key_id: key?.id ?? null,
-    requested_model: requestedModel,
+    requested_model: exchange.requestedModel,
     endpoint: plan?.policy.scope?.slug ?? null,
     policy_id: plan?.policy.id ?? null,
     strategy: plan?.strategy ?? null,
@@ -42,45 +36,38 @@ export const factsText = (
   return requestFactsText({ id, request_id, trace_id, at_ms, seed, frame: frame.number, user }, common)
 }
 
-/** Appends `request.admitted`; throws 429 while the spool is closed, and 500 when the record could not be written. */
-export const admit = async (
-  exchange: Exchange,
-  intent: Intent,
-  plan: Plan,
-  deps: Pick<InferenceDeps, 'spool'>,
-): Promise<void> => {
-  const appended = appendAdmission(exchange, intent, plan, deps)
+/** Appends `request.admitted`. Throws 429 while admission is closed, and 500 when the record could not be written. */
+export const admit = async (exchange: Planned, deps: Pick<InferenceDeps, 'spool'>): Promise<Admitted> => {
+  const appended = appendAdmission(exchange, deps)
   try {
-    admitted(exchange, await appended)
+    return admitted(exchange, await appended)
   } catch (error) {
     throw notAdmitted(exchange, error)
   }
 }
 
-/** What `admit` does, for the one async function of a request: the record on its way; then `admitted`, or what `notAdmitted` says of why not. */
-export const appendAdmission = (
-  exchange: Exchange,
-  intent: Intent,
-  plan: Plan,
-  deps: Pick<InferenceDeps, 'spool'>,
-): Promise<Appended> => {
+/** The first step of `admit`, for callers that await it themselves: then comes `admitted`, or `notAdmitted` with the error. */
+export const appendAdmission = (exchange: Planned, deps: Pick<InferenceDeps, 'spool'>): Promise<Appended> => {
+  const { intent, plan } = exchange
   const entry = plan.ordered[exchange.passedOver]!
   const reserved = reservedNanoUsd(intent, entry)
   const admission = { plan, entry, promptTokens: promptTokensEstimate(intent), reservedNanoUsd: reserved }
-  const data = admittedJson(exchange.factsText!, admission, exchange.budgets?.parts())
+  const data = admittedJson(exchange.factsText, admission, exchange.budgets?.parts())
   exchange.listedAtAdmission = exchange.attempts.length
   return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, REFUSABLE)
 }
 
-export const admitted = (exchange: Exchange, admission: Appended): void => {
+export const admitted = (exchange: Planned, admission: Appended): Admitted => {
   exchange.admission = admission
   exchange.admittedMs = exchange.latencyMs()
+  return exchange as Admitted
 }
 
 export const notAdmitted = (exchange: Exchange, error: unknown): GatewayError => {
   if (!(error instanceof SpoolClosed))
     return new GatewayError('internal_error', 'the request could not be recorded', { cause: error })
-  exchange.admission = error.written // it is admitted to the log, though not by us: its outcome is to follow it
+  // A record that was written, though not acknowledged in time, is in the log: its outcome has to follow it.
+  exchange.admission = error.written
   return new GatewayError('rate_limited', `no request is admitted now: ${error.message}`, {
     retryAfterS: RETRY_AFTER_S,
   })
@@ -88,40 +75,36 @@ export const notAdmitted = (exchange: Exchange, error: unknown): GatewayError =>
 
 /** Appends `request.attempted` for a further attempt, before it is made. */
 export const admitAttempt = async (
-  exchange: Exchange,
-  intent: Intent,
+  exchange: Admitted,
   entry: CatalogueEntry,
-  n: number,
   deps: Pick<InferenceDeps, 'spool'>,
 ): Promise<void> => {
   const data: RequestAttempted = {
     id: exchange.identity.id,
-    n,
+    // Candidates that were passed over are numbered too.
+    n: exchange.attempts.length + 1,
     provider: entry.provider,
     provider_id: entry.providerId,
     model: entry.name,
     model_id: entry.modelId,
-    reserved_nano_usd: reservedNanoUsd(intent, entry),
+    reserved_nano_usd: reservedNanoUsd(exchange.intent, entry),
   }
   const budget = exchange.budgets?.parts()
   if (budget !== undefined) data.budget = budget
   try {
-    await deps.spool.append(
-      'requests',
-      'request.attempted',
-      subjectOf(exchange, deps),
-      JSON.stringify(data),
-      exchange.admission!,
-    )
+    await appendTo(exchange, 'request.attempted', data, deps)
   } catch (error) {
     throw new GatewayError('internal_error', 'the further attempt could not be recorded', { cause: error })
   }
   exchange.budgets?.recorded()
 }
 
-/** Appends `request.extended` before the stream goes on: should the process die, what was reserved last is charged, and not what was reserved first. Answers why it could not. */
+/**
+ * Appends `request.extended` before the stream goes on: if the process dies, recovery charges what was reserved last and
+ * not what was reserved first. Returns the error when it could not be written.
+ */
 export const admitMore = async (
-  exchange: Exchange,
+  exchange: Admitted,
   reservedNanoUsd: number | null,
   deps: Pick<InferenceDeps, 'spool'>,
 ): Promise<GatewayError | null> => {
@@ -133,18 +116,20 @@ export const admitMore = async (
   const budget = exchange.budgets?.parts()
   if (budget !== undefined) data.budget = budget
   try {
-    await deps.spool.append(
-      'requests',
-      'request.extended',
-      subjectOf(exchange, deps),
-      JSON.stringify(data),
-      exchange.admission!,
-    )
+    await appendTo(exchange, 'request.extended', data, deps)
     return null
   } catch (error) {
     return new GatewayError('internal_error', 'what else the stream may cost could not be recorded', { cause: error })
   }
 }
+
+const appendTo = (
+  exchange: Admitted,
+  type: 'request.attempted' | 'request.extended',
+  data: RequestAttempted | RequestExtended,
+  { spool }: Pick<InferenceDeps, 'spool'>,
+): Promise<Appended> =>
+  spool.append('requests', type, subjectOf(exchange, { spool }), JSON.stringify(data), exchange.admission)
 
 /** The partition key: tenant and instance, so that the records of one request stay in order. */
 export const subjectOf = ({ key }: Exchange, { spool }: Pick<InferenceDeps, 'spool'>): string =>

@@ -1,5 +1,5 @@
-// What the records of a request say about accounts of budgets: an account and its holder stay the same for long, so that only amounts are written anew. A
-// part of records that are written over: 4.5 to 6.5 us of a request in a loop instead of 7.4 to 11 (docs/decisions/0052-records-written-over.md).
+// The budget members of a request's records as JSON text. An account and its holder stay the same for long, so only the
+// amounts are filled into a template (docs/decisions/0052-records-written-over.md).
 import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { TextPiece } from '../../lib/text/text-pieces.ts'
 import { GrowingTemplate, gap } from '../../lib/text/text-template.ts'
@@ -12,16 +12,19 @@ interface Account {
   charge: GrowingTemplate | null
 }
 
-const MOST_KNOWN = 1_024
-/** Of the last ones. */
-let known = new Map<string, Account>()
+const MAX_CACHED = 1_024
+/**
+ * The last accounts that were written, all evicted at the bound. One for the process and not in `deps`: a template
+ * depends on its account alone and changes no byte of a record.
+ */
+const accounts = new Map<string, Account>()
 
-/** Null: it was not met before. What is met once is not worth a template. */
+/** Null at the first time of an account, which is not worth a template. */
 const accountOf = ({ account, holder, leased }: BudgetPart): Account | null => {
-  const last = known.get(account)
-  if (last !== undefined && last.holder === holder && last.leased === leased) return last
-  if (known.size >= MOST_KNOWN) known = new Map()
-  known.set(account, { holder, leased, part: null, charge: null })
+  const cached = accounts.get(account)
+  if (cached !== undefined && cached.holder === holder && cached.leased === leased) return cached
+  if (accounts.size >= MAX_CACHED) accounts.clear()
+  accounts.set(account, { holder, leased, part: null, charge: null })
   return null
 }
 

@@ -5,6 +5,8 @@ import type { AttemptSummary, RequestFacts, RequestSettled } from '../../domain/
 import type { Static } from '../../lib/schema/schema.ts'
 import type { TextPiece, TextPieces } from '../../lib/text/text-pieces.ts'
 import { type FilledText, type GapValue, gap, TextTemplate } from '../../lib/text/text-template.ts'
+import type { Appended } from '../../log/spool/port.ts'
+import type { Usage } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import type { Measured } from '../money/charge.ts'
 import { type Ending, SUCCESS } from '../request/ending.ts'
@@ -12,6 +14,7 @@ import type { Exchange } from '../request/exchange.ts'
 import { chargePieces } from './budget-text.ts'
 import { candidateList, decisionOf } from './decision.ts'
 import { rawUsageJson } from './raw-usage.ts'
+import type { FactsText } from './record-text.ts'
 import { type KnownTemplates, Templates } from './templates.ts'
 import { isSameShape, readUsage, type UsageShape, usageGaps, usageShape } from './usage-shape.ts'
 
@@ -24,7 +27,6 @@ export type SettledExchange = Pick<
   | 'admittedMs'
   | 'attempts'
   | 'entry'
-  | 'factsText'
   | 'fallbackUsed'
   | 'finishReason'
   | 'firstTokenMs'
@@ -32,7 +34,14 @@ export type SettledExchange = Pick<
   | 'plannedMs'
   | 'shaping'
   | 'usage'
->
+> & { readonly factsText: FactsText }
+
+/** A request with the fields that a plain outcome has. */
+type PlainExchange = SettledExchange & {
+  readonly entry: CatalogueEntry
+  readonly admission: Appended
+  readonly usage: Usage
+}
 
 /** The facts, which a request with an outcome to record has, and what a settlement says beyond them. */
 export const settledJson = (
@@ -43,7 +52,7 @@ export const settledJson = (
   budget: readonly BudgetCharge[] | undefined,
 ): TextPieces => {
   const plain = isPlain(exchange, ending, measured) ? plainJson(exchange, measured, latencyMs) : null
-  const pieces: TextPiece[] = [exchange.factsText!, plain ?? membersJson(exchange, ending, measured, latencyMs)]
+  const pieces: TextPiece[] = [exchange.factsText, plain ?? membersJson(exchange, ending, measured, latencyMs)]
   if (budget !== undefined) chargePieces(pieces, budget)
   pieces.push('}')
   return pieces
@@ -108,7 +117,7 @@ const howEnded = (ending: Ending, entry: CatalogueEntry | null, fallbackUsed: bo
 })
 
 /** The first attempt went well, its usage is known, and nothing is to be said beyond that. */
-const isPlain = (exchange: SettledExchange, ending: Ending, measured: Measured): boolean => {
+const isPlain = (exchange: SettledExchange, ending: Ending, measured: Measured): exchange is PlainExchange => {
   const { entry, attempts, usage, admission, admittedMs, plannedMs, shaping } = exchange
   return (
     ending === SUCCESS &&
@@ -145,14 +154,14 @@ interface PlainKey {
 
 const templates = new Templates<CatalogueEntry, PlainKey>()
 
-const plainJson = (exchange: SettledExchange, measured: Measured, latencyMs: number): FilledText | null => {
+const plainJson = (exchange: PlainExchange, measured: Measured, latencyMs: number): FilledText | null => {
   const { entry, finishReason, usage } = exchange
-  const known = templates.of(entry!)
+  const known = templates.of(entry)
   for (const { key, template } of known.all) {
     if (key.finishReason !== finishReason || key.basis !== measured.basis) continue
-    if (key.idPrefix !== exchange.admission!.idPrefix) continue
+    if (key.idPrefix !== exchange.admission.idPrefix) continue
     const values = plainValues(exchange, measured, latencyMs, key.usage.numbers)
-    if (!readUsage(key.usage, usage!.raw, values, OWN_VALUES)) continue
+    if (!readUsage(key.usage, usage.raw, values, OWN_VALUES)) continue
     const filled = template.filled(values)
     if (filled !== null) return known.hit(filled)
   }
@@ -162,20 +171,20 @@ const plainJson = (exchange: SettledExchange, measured: Measured, latencyMs: num
 
 /** In the order of `learnPlain`; those of its usage follow. */
 const plainValues = (
-  exchange: SettledExchange,
+  exchange: PlainExchange,
   measured: Measured,
   latencyMs: number,
   usageNumbers: number,
 ): GapValue[] => {
   const { usage, attempts } = exchange
   const values = new Array<GapValue>(OWN_VALUES + usageNumbers)
-  values[0] = exchange.admission!.sequence
+  values[0] = exchange.admission.sequence
   values[1] = attempts[0]!.latency_ms
   values[2] = attempts[0]!.ttft_ms
   values[3] = measured.promptTokens
   values[4] = measured.completionTokens
-  values[5] = usage!.cachedPromptTokens
-  values[6] = usage!.reasoningTokens
+  values[5] = usage.cachedPromptTokens
+  values[6] = usage.reasoningTokens
   values[7] = measured.costNanoUsd
   values[8] = latencyMs
   values[9] = exchange.firstTokenMs
@@ -187,22 +196,22 @@ const OWN_VALUES = 12
 
 const learnPlain = (
   known: KnownTemplates<PlainKey>,
-  exchange: SettledExchange,
+  exchange: PlainExchange,
   measured: Measured,
   latencyMs: number,
 ): void => {
   const { finishReason, usage } = exchange
-  const { idPrefix } = exchange.admission!
-  const shape = usageShape(usage!.raw)
+  const { idPrefix } = exchange.admission
+  const shape = usageShape(usage.raw)
   if (shape === null) return
   const values = plainValues(exchange, measured, latencyMs, shape.numbers)
-  readUsage(shape, usage!.raw, values, OWN_VALUES)
+  readUsage(shape, usage.raw, values, OWN_VALUES)
   const gaps: SettledExchange = {
     ...exchange,
     fallbackUsed: () => false,
     admission: { idPrefix, sequence: gap(0), id: `${idPrefix}${gap(0)}` },
     attempts: [{ ...exchange.attempts[0]!, latency_ms: gap(1), ttft_ms: gap(2) }],
-    usage: { ...usage!, cachedPromptTokens: gap(5), reasoningTokens: gap(6), raw: usageGaps(usage!.raw, OWN_VALUES) },
+    usage: { ...usage, cachedPromptTokens: gap(5), reasoningTokens: gap(6), raw: usageGaps(usage.raw, OWN_VALUES) },
     firstTokenMs: gap(9),
     plannedMs: gap(10),
     admittedMs: gap(11),

@@ -8,12 +8,14 @@ import { type Ending, SUCCESS } from '../request/ending.ts'
 import type { Exchange } from '../request/exchange.ts'
 import { subjectOf } from './admit.ts'
 import { settledJson } from './outcome-text.ts'
+import type { FactsText } from './record-text.ts'
 
 type SettleDeps = Pick<InferenceDeps, 'spool' | 'observe'>
 
 /**
- * Appends `request.settled`, once; a second call does nothing. Throws GatewayError('internal_error') when the outcome could not be written:
- * the client must then get a failure. Refusals that never were admitted are recorded while the spool has room, and are refusals all the same without it.
+ * Appends `request.settled`, once; a second call does nothing. Throws GatewayError('internal_error') when the outcome
+ * could not be written: the client must then get a failure. A refusal before the admission is recorded while the spool
+ * has room; without room the client gets the same refusal.
  */
 export const settle = async (
   exchange: Exchange,
@@ -33,9 +35,9 @@ export const settle = async (
   settlement.written()
 }
 
-/** What `settle` does, for whoever waits by itself: make it, once for each request, wait for its record; then `written`, or `refused`. */
+/** The steps of `settle`, for callers that await the record themselves: make one for a request, then `written` or `refused`. */
 export class Settlement {
-  /** Null: there is nothing to record. */
+  /** Null: the request leaves no record, since no key was identified. */
   readonly record: Promise<Appended> | null
   readonly #latencyMs: number
 
@@ -55,22 +57,23 @@ export class Settlement {
     const { exchange } = this
     if (exchange.factsText !== null) failpoint('settled')
     exchange.budgets?.outcomeWas('recorded')
-    this.#told(true)
+    this.#report(true)
   }
 
-  /** It is not, or not in time: what the client is told instead of its answer; null: what it would have been told anyway. */
+  /** The outcome is not written, or not in time. Returns the error for the client; null: the response that it would get anyway. */
   refused(error: unknown): GatewayError | null {
     const { exchange, ending } = this
     const recorded = error instanceof SpoolClosed && error.written !== null
     const fate = recorded ? 'recorded' : exchange.admission === null ? 'never_admitted' : 'lost'
     const durable = error instanceof SpoolClosed ? error.durable : null
     if (durable === null) exchange.budgets?.outcomeWas(fate)
-    // A power cut would leave it to be settled as orphaned: what it cost would count twice, were it told before.
+    // A power cut may still take the record. Recovery would then settle the request as orphaned: its cost would count
+    // twice, were it reported before.
     else void durable.then(() => exchange.budgets?.outcomeWas(fate))
-    this.#told(recorded)
-    // Written, though not shipped in time: a client that gets a failure anyway gets the one that it is.
-    const isTold = recorded && ending.status >= 400
-    return exchange.admission === null || isTold
+    this.#report(recorded)
+    // Written, though not shipped in time: a request that failed keeps its failure.
+    const keepsFailure = recorded && ending.status >= 400
+    return exchange.admission === null || keepsFailure
       ? null
       : new GatewayError('internal_error', 'the outcome could not be recorded', { cause: error })
   }
@@ -80,7 +83,7 @@ export class Settlement {
     const { admission } = exchange
     try {
       const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
-      if (exchange.factsText === null) return null
+      if (!hasFacts(exchange)) return null
       const data = settledJson(exchange, ending, measured, this.#latencyMs, budget)
       return deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, admission ?? REFUSABLE)
     } catch (error) {
@@ -88,13 +91,16 @@ export class Settlement {
     }
   }
 
-  #told(recorded: boolean): void {
+  #report(recorded: boolean): void {
     const { exchange, ending, measured, deps } = this
     exchange.held?.settle((measured.promptTokens ?? 0) + (measured.completionTokens ?? 0))
     exchange.trace?.end(exchange, ending, measured)
     deps.observe(observedOf(exchange, ending, measured, this.#latencyMs, recorded))
   }
 }
+
+const hasFacts = (exchange: Exchange): exchange is Exchange & { readonly factsText: FactsText } =>
+  exchange.factsText !== null
 
 const observedOf = (
   exchange: Exchange,

@@ -7,6 +7,7 @@ import type { Plan } from '../../../src/inference/plan/plan.ts'
 import { BUILT_IN } from '../../../src/inference/plan/policies.ts'
 import type { InferenceDeps } from '../../../src/inference/request/deps.ts'
 import { Exchange } from '../../../src/inference/request/exchange.ts'
+import type { Answered } from '../../../src/inference/request/progress.ts'
 import { Cancellation } from '../../../src/lib/event-loop/cancellation.ts'
 import type { ByteReader } from '../../../src/lib/http-client/dial.ts'
 import { HttpExchange } from '../../../src/lib/http-client/exchange.ts'
@@ -51,7 +52,8 @@ const relay = (reader: ByteReader, flushes: () => number | Promise<number> = () 
   source.shown = true
   const observed: string[] = []
   const deps = { observe: () => void observed.push('settled') } as unknown as InferenceDeps
-  const stream = new ClientStream(exchange, intent, source.ready()!, source, deps, { leave() {} })
+  const answer = { stream: true, exchange: exchange as Answered, parts: source.ready()!, source } as const
+  const stream = new ClientStream(answer, deps, { leave() {} })
   const written: string[] = []
   const sink: AnswerSink = {
     write: (text) => written.push(text),

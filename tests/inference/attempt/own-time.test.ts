@@ -1,6 +1,6 @@
 // Times include what the gateway itself does meanwhile: several requests share a turn of the event loop.
 import { afterEach, expect, test } from 'bun:test'
-import { type ProviderCall, prepare, send as sendCall } from '../../../src/inference/attempt/call.ts'
+import { ProviderCall, prepare, send as sendCall } from '../../../src/inference/attempt/call.ts'
 import type { ProviderKind } from '../../../src/providers/port.ts'
 import { type FaultRequest, type FaultServer, startFaultServer } from '../../faults/matrix/fault-server.ts'
 import { ANSWER, send } from '../../faults/matrix/row.ts'
@@ -55,9 +55,10 @@ test('what the gateway itself does with answers is in the times that it records 
 test('the deadline of a call begins when it is sent, not when its request was prepared', () => {
   const plan = { policy: { firstTokenMs: 60_000, connectMs: 1_000 }, maxAttempts: 1 }
   const exchange = { shaping: [], deadlineMs: Number.POSITIVE_INFINITY, waitDeadlineMs: 0, trace: null, mayBill: false }
+  const intent = { shaping: [], stream: false }
   const call = {
-    exchange: { ...exchange, newSignal: () => ({ aborted: false }) },
-    ...{ intent: { shaping: [], stream: false }, entry: { timeoutMs: 1_000 }, plan, kind: {} },
+    exchange: { ...exchange, intent, plan, newSignal: () => ({ aborted: false }) },
+    ...{ entry: { timeoutMs: 1_000 }, kind: {} },
     ...{ request: { shaping: [] }, candidatesLeft: 1, callNumber: 1 },
   } as unknown as ProviderCall
   const begunMs = performance.now()
@@ -75,15 +76,10 @@ test('what is sent is signed for the time at which it is made, not for that at w
       return { shaping: [] }
     },
   }
-  const call = {
-    ...{
-      exchange: { identity: { startedMs, atMs: 5_000 }, budgets: null },
-      intent: { stream: false },
-      entry: {},
-      kind,
-    },
-  } as unknown as ProviderCall
-  expect(prepare(call, {} as never)).toBeNull()
+  const exchange = { identity: { startedMs, atMs: 5_000 }, intent: { stream: false }, budgets: null }
+  const deps = { health: {}, kinds: new Map([['plain', kind]]) }
+  const place = { candidatesLeft: 1, callNumber: 1 }
+  expect(prepare(exchange as never, { kind: 'plain' } as never, place, deps as never)).toBeInstanceOf(ProviderCall)
   expect(atMs).toBeGreaterThanOrEqual(5_000 + WORK_MS - 1)
   expect(Number.isInteger(atMs)).toBe(true)
 })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readIntent } from '../../../src/inference/intent/intent.ts'
 import { promptBound } from '../../../src/inference/money/estimate.ts'
-import { dearerField } from '../../../src/inference/money/premium-fields.ts'
+import { premiumField } from '../../../src/inference/money/premium-fields.ts'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import { entry } from '../gateway.ts'
 
@@ -143,7 +143,7 @@ test('fields that ask for a dearer service, by the kinds that get them', () => {
     ...['auto', 'default', 'flex', null].map((tier) => ['openai', { service_tier: tier }, null] as const),
   ]
   for (const [kind, body, field] of cases)
-    expect([kind, body, dearerField({ ...body }, kind, undefined)]).toEqual([kind, body, field])
-  expect(dearerField({ service_tier: 'priority' }, 'openai', ['service_tier'])).toBeNull()
-  expect(dearerField({ provider: { sort: 'latency' } }, 'openrouter', ['provider'])).toBeNull()
+    expect([kind, body, premiumField({ ...body }, kind, undefined)]).toEqual([kind, body, field])
+  expect(premiumField({ service_tier: 'priority' }, 'openai', ['service_tier'])).toBeNull()
+  expect(premiumField({ provider: { sort: 'latency' } }, 'openrouter', ['provider'])).toBeNull()
 })
