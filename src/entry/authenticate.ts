@@ -1,4 +1,4 @@
-// Station 1: who calls. Memory only: one digest, one look-up in the folded state.
+// What a request of either plane passes first: its API key. Memory only: one digest, one look-up in the folded state.
 
 import { sha256Hex } from '../lib/crypto/digest.ts'
 import type { HeaderReader } from '../lib/http-server/inbound.ts'
@@ -8,7 +8,10 @@ import { GatewayError } from '../wire/errors.ts'
 
 /** How a key is sent, and what its check requires. */
 export interface CredentialSettings {
-  /** Name of the header that carries the key. `authorization` takes `Bearer <key>`; others take the key with or without it. */
+  /**
+   * Name of the header with the key. `authorization` takes `Bearer <key>`; others take the key with or without
+   * `Bearer`.
+   */
   readonly authHeader: string
   readonly minKeyLength: number
   /** Requests are refused once this instance has not confirmed the end of the log for so long. Null: never. */
@@ -22,13 +25,13 @@ export interface AuthenticateDeps {
   readonly inference: CredentialSettings
 }
 
-/** Longer is no key of ours: bounds what is hashed. */
+/** No key is longer: bounds what is hashed. */
 const MAX_KEY_LENGTH = 512
 
 /**
- * The caller's key, or 401. The plaintext is kept nowhere: it is hashed for each request, and the digest is looked up in an index that
- * follows the log, so a revocation acts with its record.
- * All refusals read alike; a stranger learns nothing from them.
+ * The entry of the caller's key; throws 401 without a valid one. The plaintext is not retained: it is hashed for each
+ * request, and its digest is looked up in an index that follows the log, so a revocation acts with its record. All
+ * refusals read alike: an unauthenticated caller learns nothing from them.
  */
 export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs: number): KeyEntry => {
   const { authHeader, minKeyLength, maxStalenessMs } = deps.inference
@@ -55,11 +58,11 @@ export const requireStanding = (key: KeyEntry, keys: Pick<KeyIndex, 'stands'>, a
   if (!keys.stands(key, atMs)) throw notValid()
 }
 
-/** Whether whoever needs a key or a session is refused, because the state that would be asked may be older than that. Null: never. */
+/** Whether requests with a key or a session are refused, because the state may be older than that. Null: never. */
 export const isTooStale = (live: Pick<LiveState, 'status'>, maxStalenessMs: number | null): boolean =>
   maxStalenessMs !== null && live.status().staleMs > maxStalenessMs
 
-/** Throws 502 when the state that would be asked is older than that. */
+/** Throws 502 when the state may be older than that. */
 export const requireFresh = (live: Pick<LiveState, 'status'>, maxStalenessMs: number | null): void => {
   if (!isTooStale(live, maxStalenessMs)) return
   throw new GatewayError(

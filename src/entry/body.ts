@@ -1,4 +1,5 @@
-// Station 2: the body as text, within our limits. Read by hand: the envelope must hold for what a framework would answer by itself.
+// The body of a request as text, within the limits. Read here and not by the framework, so that every failure has the
+// error envelope.
 import type { Inbound } from '../lib/http-server/inbound.ts'
 import { GatewayError } from '../wire/errors.ts'
 
@@ -46,7 +47,10 @@ export const bodyTooSlow = (limitMs: number): GatewayError =>
     headers: { connection: 'close' },
   })
 
-/** A body that says it is JSON, as text or bytes: at once where all of it is there. Throws 413 and 415, or rejects with it. */
+/**
+ * Reads a body that is declared as JSON, as text or bytes; a promise only where part of it is still to come. Throws or
+ * rejects with 413 and 415.
+ */
 export const readJson = (
   request: Inbound,
   limitBytes = BODY_LIMIT_BYTES,
@@ -130,7 +134,10 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
 
-/** Where JSON text begins to be nested deeper than the limit, or null. Looks at brackets outside strings only; strings are jumped over, not walked. */
+/**
+ * The index where JSON text becomes nested deeper than the limit, or null. Counts brackets outside strings only;
+ * strings are skipped by `indexOf`.
+ */
 export const tooDeepAt = (text: string, limit: number): number | null => {
   let depth = 0
   for (let i = 0; i < text.length; i++) {
@@ -146,7 +153,7 @@ export const tooDeepAt = (text: string, limit: number): number | null => {
 
 const LONGEST_MEMBER = 256
 
-/** The member of the object that the text is in whose value the index stands; null for none, and for text that is no object. */
+/** The member of the outermost object whose value contains the index. Null: none, or the text is not an object. */
 export const memberAt = (text: string, index: number): string | null => {
   if (!/^\s*\{/.test(text)) return null
   let depth = 0

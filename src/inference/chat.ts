@@ -29,7 +29,10 @@ import type { Exchange } from './request/exchange.ts'
 import { asGatewayError } from './request/failure.ts'
 import { type Admitted, type Answered, type Planned, planned } from './request/progress.ts'
 
-/** Makes the response to the client; implemented by `http/`. The one async function of a request calls it, which saves another one around it. */
+/**
+ * Makes the response to the client; implemented by `http/`. Called by the one async function of a request, which saves
+ * another one around it.
+ */
 export interface Replies<Out> {
   /** `body`: the answer, or its stream. */
   answered(exchange: Answered, stream: boolean, body: TextPieces | LiveBody): Out
@@ -150,7 +153,7 @@ const identified = (request: Inbound, exchange: Exchange, deps: InferenceDeps): 
   return key
 }
 
-/** What the request asks for. Throws 400 naming the field or header that is not valid. */
+/** Reads the request. Throws 400 naming the field or header that is not valid. */
 const readRequest = (request: Inbound, exchange: Exchange, text: string | Uint8Array, deps: InferenceDeps): Intent => {
   const { raw, body } = parseJsonBody(text)
   exchange.requestedModel = modelNameOf(body)
@@ -203,7 +206,10 @@ const bodyInTime = <Body>(body: Promise<Body>, exchange: Exchange, limitMs: numb
   })
 }
 
-/** `denied`: the gateway refused the request before its admission. Other failures are an `error`, unless the client disconnected. */
+/**
+ * `denied`: the gateway refused the request before its admission. Every other failure is an `error`, unless the client
+ * disconnected.
+ */
 const endingOf = (exchange: Exchange, error: GatewayError): Ending => {
   if (error.code === 'request_canceled') return { outcome: 'canceled', status: error.status, error }
   const denied = exchange.admission === null && error.status < 500

@@ -1,5 +1,6 @@
-// A call to one model that the gateway makes for itself: tests of a provider, detection of what its models can do. From the admission on it goes the way of
-// every request (recorded before it is made, charged by its settlement on every way out); nobody else is asked in its place, and no breaker moves by it.
+// A call to one model that the gateway makes for itself, to test a provider or to detect what its models support. From
+// the admission on it passes the same stations as every request (recorded before it is made, charged by its settlement
+// on every way out). No other candidate replaces the model, and no breaker changes.
 import type { StreamPart, Usage } from '../providers/port.ts'
 import { openHealth } from '../state/health/book.ts'
 import { STILL } from '../state/health/frame.ts'
@@ -33,7 +34,7 @@ export interface DirectQuestion {
   /** A chat completion, without its `model`. */
   readonly body: Readonly<Record<string, unknown>>
   readonly purpose: Purpose
-  /** Whose budgets it falls under. */
+  /** The owner of the budgets that are charged. */
   readonly payer: Payer
   readonly timeoutMs: number
   /** Ends it. Its reason is an `EndReason`; any other counts as the client's leaving. */
@@ -46,7 +47,7 @@ export interface Payer {
   readonly keyId: string
 }
 
-/** What the model said. */
+/** The answer of the model. */
 export interface DirectAnswer {
   readonly text: string
   readonly toolNames: readonly string[]
@@ -69,10 +70,16 @@ export interface DirectOutcome {
   readonly shaping: readonly string[]
 }
 
-/** Makes the call. Never throws for what the provider does; throws GatewayError when its budgets do not allow it, and when the call or its outcome could not be recorded. */
+/**
+ * Makes the call. Never throws for a failure of the provider. Throws GatewayError when a budget does not allow the
+ * call, and when the call or its outcome could not be recorded.
+ */
 export type AskDirectly = (question: DirectQuestion) => Promise<DirectOutcome>
 
-/** What came of a question; or why it was not put, or what came of it not recorded: of several that are asked together no other is lost by that. */
+/**
+ * The outcome of a call; or the error when it was not made or not recorded, so that it does not fail other calls made
+ * at once.
+ */
 export const outcomeOrRefusal = async (
   ask: AskDirectly,
   question: DirectQuestion,
@@ -88,7 +95,7 @@ export const outcomeOrRefusal = async (
 /** Calls of one process at once. */
 const MOST_AT_ONCE = 64
 const NOBODY = { calling: () => undefined }
-/** Nobody else is asked in its place: what becomes of a key meanwhile changes nothing. */
+/** Only one candidate is called, so a revoked key changes nothing. */
 const ANY_KEY = { stands: () => true }
 
 export const directCalls = (deps: DirectDeps): AskDirectly => {
@@ -211,7 +218,7 @@ const readStream = async (
   return { text, toolNames, finishReason, streamed: !cameWhole, contentParts }
 }
 
-/** The plan that asks this candidate once, whatever speaks against it. */
+/** A plan with this candidate alone, called once, whatever its health and policies. */
 const planFor = (intent: Intent, entry: CatalogueEntry, timeoutMs: number, { catalogue }: DirectDeps): Plan => {
   const policy = { ...BUILT_IN, firstTokenMs: timeoutMs, totalMs: timeoutMs, retryAttempts: 0, maxAttempts: 1 }
   const projected = priceOf(entry, promptTokensEstimate(intent), outputBound(intent, entry))

@@ -3,7 +3,7 @@
 // `inference/intent/intent.ts` reads bodies by hand, since that is the hot path; a test holds the two together.
 import { type TSchema, t } from '../lib/schema/schema.ts'
 
-/** Null says as much as leaving it out. */
+/** Null is the same as absent. */
 const optional = <Schema extends TSchema>(schema: Schema, description: string) =>
   t.Optional(t.Union([schema, t.Null()], { description }))
 const open = { additionalProperties: true }

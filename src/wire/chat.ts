@@ -1,4 +1,4 @@
-// The frames and blocks of a chat completion that are ours: the upstream's own bytes are never rebuilt.
+// The frames and members of a chat completion that the gateway adds: the upstream's own bytes are never rebuilt.
 import type { GatewayError } from './errors.ts'
 
 export const DONE_FRAME = 'data: [DONE]\n\n'
@@ -14,7 +14,7 @@ export interface StreamHead {
   readonly model: string
 }
 
-/** A chunk of ours that ends these choices. */
+/** A chunk that ends these choices. */
 export const finishChunk = (
   { id, created, model }: StreamHead,
   finishReason: string,
@@ -43,9 +43,9 @@ export const usageOf = (promptTokens: number, completionTokens: number) => ({
 export interface CompletionFacts {
   /** Null: it has none, since it broke off. */
   readonly finishReason: string | null
-  /** Null: neither its length nor a deadline ended it. The error beside it says what did. */
+  /** Null: neither its length nor a deadline ended it. The error beside it holds the cause. */
   readonly reason: 'max_tokens' | 'timeout' | null
-  /** What the client asked for, and was sent on; null when it asked for no limit. */
+  /** The limit that the client sent; null without one. */
   readonly requestedTokens: number | null
   readonly promptTokens: number | null
   readonly completionTokens: number | null

@@ -32,7 +32,7 @@ export interface ErrorDetails {
   type?: string
   /** What the upstream answered, when the gateway translated it. */
   upstreamStatus?: number
-  /** Seconds, from the upstream or from our own limiter. */
+  /** Seconds, from the upstream or from the gateway's own limiter. */
   retryAfterS?: number
   /** Overrides the table. */
   retryable?: boolean
@@ -73,7 +73,10 @@ export class GatewayError extends Error {
   }
 }
 
-/** Asked of a process on its way out: another instance, or this one in a moment, will do it. The connection ends, so that the repeat takes another. */
+/**
+ * Refusal of a process that stops: another instance, or this one in a moment, serves the request. Closes the
+ * connection, so that the repeat opens another.
+ */
 export const stopping = (): GatewayError =>
   new GatewayError('provider_unavailable', 'this instance is stopping; try again', {
     status: 503,

@@ -1,5 +1,5 @@
-// The `gateway` block (docs/behaviour.md: "The gateway block") as JSON text. It is spliced into answers, never merged into parsed ones,
-// and goes out in pieces, which spares most texts of an answer (`lib/http-server/output.ts`).
+// The `gateway` block (docs/behaviour.md: "The gateway block") as JSON text. It is spliced into answers, never merged
+// into parsed ones, and is sent in pieces, which saves most texts of an answer (`lib/http-server/output.ts`).
 import { appendedPieces, appendMembers, editMembers } from '../lib/json/edit.ts'
 import { usdOf } from '../lib/money.ts'
 import { type TextPiece, type TextPieces, wholeText } from '../lib/text/text-pieces.ts'
@@ -16,7 +16,7 @@ export interface AttemptView {
   readonly ttft_ms: number | null
 }
 
-/** Routing internals, shown when the caller asked with `X-Gateway-Debug: true`. */
+/** Routing internals, shown to a caller that sent `X-Gateway-Debug: true`. */
 export interface DebugFacts {
   readonly policyId: string | null
   readonly policyName: string | null
@@ -55,7 +55,7 @@ const debugJson = (debug: DebugFacts): string =>
   `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
   `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}${debug.explainedJson}`
 
-/** Who was asked for and who answered, as members with a comma on both sides. */
+/** The requested model and the one that answered, as members with a comma on both sides. */
 const whoJson = ({ provider, requestedModel, routedModel, fallbackUsed, cacheHit }: GatewayFacts): string =>
   `,"provider":${text(provider)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}` +
   `,"fallback_used":${fallbackUsed},"cache_hit":${cacheHit},"latency_ms":`
@@ -78,12 +78,15 @@ const addGateway = (pieces: TextPiece[], facts: GatewayFacts, more: string): Tex
 }
 
 /**
- * The block as JSON text. `more` is appended inside it as it stands: `,"completion":{...}`, `,"structured":{...}`, `,"tool_run":{...}` or nothing.
- * `estimated_cost_usd` is null while no price is known.
+ * The block as JSON text. `more` is appended inside it unchanged: `,"completion":{...}`, `,"structured":{...}`,
+ * `,"tool_run":{...}` or nothing. `estimated_cost_usd` is null while no price is known.
  */
 export const gatewayJson = (facts: GatewayFacts, more = ''): string => wholeText(addGateway([], facts, more))
 
-/** The block of a stream's first frame: who answers is not known for sure before the end, so it is not said. `more` as for `gatewayJson`. */
+/**
+ * The block of a stream's first frame, without the provider, which is certain only at the end. `more` as for
+ * `gatewayJson`.
+ */
 export const firstFrameGatewayJson = (
   requestId: string,
   requestedModel: string,
@@ -92,7 +95,9 @@ export const firstFrameGatewayJson = (
 ): string =>
   `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}${more}}`
 
-/** An answer or chunk with the block as a member. Where the upstream is a gateway too, ours takes the place of its own. */
+/**
+ * An answer or chunk with the block as a member. It replaces the block of an upstream that is such a gateway itself.
+ */
 export const withGateway = (json: string, blockJson: string): string =>
   json.includes('"gateway"')
     ? editMembers(json, new Map([['gateway', { do: 'set', json: blockJson }]]))

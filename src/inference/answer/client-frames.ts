@@ -15,7 +15,7 @@ export class ClientFrames {
   /** Frames that make the answer complete for a client: held until the outcome is written. */
   held = ''
   readonly toolNames: string[] = []
-  /** Only where several choices were asked for, or a form of the answer. */
+  /** Only where several choices or a form of the answer were requested. */
   readonly choices: StreamedChoices | null
   readonly tail: StreamTail
   #first: StreamPart[] | null
@@ -50,7 +50,10 @@ export class ClientFrames {
     return ahead
   }
 
-  /** What of these parts goes to the client now, behind `takeAhead`. From the finish reason on, frames are held; content after all lets them go. */
+  /**
+   * The frames of these parts that go to the client now, behind `takeAhead`. From the finish reason on frames are
+   * buffered; content that follows releases them.
+   */
   of(parts: readonly StreamPart[], opening: boolean): string {
     let out = ''
     let first = opening

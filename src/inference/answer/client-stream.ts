@@ -1,4 +1,5 @@
-// Stations 7 and 8 of a stream: upstream parts become the client's frames, and the outcome is written before the last of them.
+// Stations 7 and 8 of a stream: upstream parts become frames for the client, and the outcome is written before the last
+// of them.
 
 import { inStep } from '../../lib/event-loop/stages.ts'
 import type { ArrivalListener } from '../../lib/http-client/http-client.ts'
@@ -71,7 +72,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return this.#end(null)
   }
 
-  /** Writes all of it: what comes goes out in the same turn, while the client reads. */
+  /** Writes the stream: what comes is sent in the same iteration of the event loop, as long as the client reads. */
   run(sink: AnswerSink): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#writing = { sink, written: resolve, broken: reject }
@@ -79,14 +80,17 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return promise
   }
 
-  /** Bytes came that may complete no part (a comment that keeps the connection alive, a piece of a long frame), or how the stream ended. */
+  /** Bytes came that may complete no part (a keep-alive comment, a piece of a long event), or the stream ended. */
   arrived(): void {
     this.#reading = false
     this.exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
     this.#goOn()
   }
 
-  /** Writes what there is. Called again by whoever more is waited for of: the upstream, a budget or the client. */
+  /**
+   * Writes the frames that are there. Called again when more came from the upstream, a budget was extended, or the
+   * client reads on.
+   */
   #goOn(): void {
     if (this.#writing === null) return // it is closed
     const { broken } = this.#writing
@@ -134,7 +138,10 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return frames
   }
 
-  /** What has come so far is reserved, and recorded as that, before it goes out; else the stream is cut here. `held`: what was held before it came. */
+  /**
+   * Reserves and records what came, before it is sent; else the stream is cut here. `held`: the frames that were
+   * buffered before it came.
+   */
   async #reserved(frames: string, held: string, more: Promise<GatewayError | null>): Promise<void> {
     const cut = await more
     if (this.#tail === null && cut !== null) {
@@ -224,7 +231,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     }
   }
 
-  /** The outcome could not be written, or a fault of ours came first: the client holds a failure. */
+  /** The outcome could not be written, or the gateway failed before: the client gets a failure. */
   async #unsettled(failure: unknown): Promise<string> {
     const error = asGatewayError(failure)
     const ending = { outcome: 'interrupted', status: 200, error } as const
@@ -233,7 +240,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return this.#frames.tail.error(error, failureMembers(this.exchange, error)) + DONE_FRAME
   }
 
-  /** The provider said all that it had to say. */
+  /** The provider completed its answer. */
   #completed(): StreamEnd {
     const { exchange } = this
     const { intent } = exchange
@@ -259,7 +266,10 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return { ending: SUCCESS, measured, frames }
   }
 
-  /** It broke after the first byte, or the client left. What came before that goes out as it is, choices that had ended by then among it. */
+  /**
+   * The stream broke after its first byte, or the client disconnected. Frames that came before are sent as they are,
+   * including choices that had ended by then.
+   */
   #broken(error: GatewayError): StreamEnd {
     const { exchange } = this
     const left = exchange.ended === 'client'

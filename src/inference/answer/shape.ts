@@ -16,7 +16,7 @@ import type { Exchange } from '../request/exchange.ts'
 import type { Answered, Planned } from '../request/progress.ts'
 import { withUsage } from './shown-usage.ts'
 
-/** An answer that breaks the `response_format` that was asked for. The cost has arisen: the block says so. */
+/** An answer that violates the requested `response_format`. The cost has arisen: the block shows it. */
 export class NonConforming extends GatewayError {
   constructor(
     error: string,
@@ -48,12 +48,17 @@ export interface Extras {
   readonly checked: Checked | null
 }
 
-/** Choices that meet the `response_format`: the JSON text to put in place of the content, by the place of the choice that had it in a fence. */
+/**
+ * The choices meet the `response_format`. `repaired`: JSON text that replaces the content of choices that had it in a
+ * code fence, by their place.
+ */
 export interface Checked {
   readonly repaired: ReadonlyMap<number, string>
 }
 
-/** Optional members of the block: `completion` when the answer was cut short, `structured` and `tool_run` when asked for. */
+/**
+ * Optional members of the block: `completion` for an answer that was cut short, `structured` and `tool_run` on request.
+ */
 export const extraMembers = (exchange: Planned, measured: Measured, extras: Extras): string => {
   const { intent } = exchange
   let more = ''
@@ -70,7 +75,7 @@ export const extraMembers = (exchange: Planned, measured: Measured, extras: Extr
   return more + structuredMember(intent, extras.checked)
 }
 
-/** The same members of a failure that nothing of an answer comes before; '' while it is not known what was asked for. */
+/** The same members for a failure before any part of an answer; '' while the request is not read. */
 export const failureMembers = (exchange: Exchange, error: unknown): string => {
   const { intent } = exchange
   if (intent === null) return ''
@@ -82,7 +87,7 @@ export const failureMembers = (exchange: Exchange, error: unknown): string => {
 export const stopReasonOf = (error: unknown): StopReason =>
   error instanceof GatewayError && error.code === 'timeout' ? 'timeout' : 'error'
 
-/** `tool_run`, where it was asked for or tools were called; else ''. */
+/** `tool_run`, where it was requested or tools were called; else ''. */
 const toolRunMember = (
   exchange: Exchange,
   { toolExecution }: Intent,
@@ -101,8 +106,8 @@ const verdictOf = (checked: Checked | null) =>
 const NOTHING_REPAIRED: ReadonlyMap<number, string> = new Map()
 
 /**
- * Checks every choice against the `response_format`; one that breaks it breaks the answer. Null: none was checked, since tool calls, refusals
- * and truncated choices break nothing. Throws NonConforming.
+ * Checks every choice against the `response_format`; one violation fails the answer. Null: no choice was checked, since
+ * tool calls, refusals and truncated choices violate nothing. Throws NonConforming.
  */
 export const conformance = ({ structured }: Intent, choices: readonly ChoiceFacts[]): Checked | null => {
   if (structured === null || !demandsJson(structured)) return null

@@ -1,4 +1,5 @@
-// The usage that a client sees says the tokens that are recorded: the provider's, and our estimates of those that it does not tell.
+// The usage that a client gets shows the recorded tokens: those of the provider, and estimates of those that it does
+// not report.
 
 import { editMembers, memberText } from '../../lib/json/edit.ts'
 import { parseExact } from '../../lib/json/exact-json.ts'
@@ -9,7 +10,7 @@ import { usageOf } from '../../wire/chat.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Measured } from '../money/charge.ts'
 
-/** An answer or a usage chunk with the recorded tokens; itself where the provider told all of them. */
+/** An answer or a usage chunk with the recorded tokens; unchanged where the provider reported all of them. */
 export const withUsage = (
   json: string,
   told: Usage | null,
@@ -22,13 +23,16 @@ export const withUsage = (
   return editMembers(json, new Map([['usage', { do: 'set', json: JSON.stringify(usage) }]]))
 }
 
-/** The recorded tokens for a chunk of their own, with all that the provider told where its usage stood in a chunk of the answer: cached and reasoning tokens, its cost. */
+/**
+ * The recorded tokens for a chunk of their own, with all that the provider reported in a chunk of the answer: cached
+ * and reasoning tokens, its cost.
+ */
 export const usageOfStream = (
   told: Usage | null,
   measured: Pick<Measured, 'promptTokens' | 'completionTokens'>,
 ): Readonly<Record<string, unknown>> => {
   const raw = told?.raw
-  // Another wire says it in words of its own.
+  // Another wire reports usage in fields of its own.
   if (!isObject(raw) || countOf(raw.prompt_tokens) === null)
     return usageOf(measured.promptTokens ?? 0, measured.completionTokens ?? 0)
   return saneUsage(raw, measured) ?? raw

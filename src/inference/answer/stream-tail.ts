@@ -1,4 +1,4 @@
-// The frames of a stream that are ours: they come at its end, when all is known.
+// The frames that the gateway itself adds at the end of a stream.
 import { sseFrame } from '../../lib/text/sse.ts'
 import { errorFrame, finishChunk, type StreamHead, usageChunk } from '../../wire/chat.ts'
 import type { GatewayError } from '../../wire/errors.ts'
@@ -28,8 +28,9 @@ export class StreamTail {
   constructor(private readonly exchange: Answered) {}
 
   /**
-   * The frames that end an answer: those that were held back, then the usage with the attribution for a client that asked for it.
-   * For one that did not, what there is to tell besides (the internals, and `more`: further members of the block) rides on the last frame of the answer.
+   * The frames that end an answer: the buffered ones, then the usage with the attribution for a client that requested
+   * it. Without such a request, the debug block and `more` (further members of the block) are added to the last frame
+   * of the answer.
    */
   ending(held: string, measured: Measured, more: string): string {
     const { includeUsage, debug } = this.exchange.intent
@@ -41,7 +42,7 @@ export class StreamTail {
     return held.slice(0, start) + sseFrame(withGateway(json, this.#block(more)))
   }
 
-  /** The terminal usage frame; '' when the client did not ask for it. */
+  /** The last frame, with the usage; '' when the client did not request it. */
   usage(measured: Measured, more: string): string {
     if (!this.exchange.intent.includeUsage) return ''
     const json =
@@ -62,7 +63,10 @@ export class StreamTail {
     return errorFrame(error, this.#block(more))
   }
 
-  /** Who answered is said to those who asked for usage or for the internals. The default block counts the attempts, the debug block lists them. */
+  /**
+   * The provider is shown to clients that requested usage or the debug block. The default block counts the attempts,
+   * the debug block lists them.
+   */
   #block(more: string): string {
     const { exchange } = this
     const { identity, intent, entry } = exchange

@@ -30,7 +30,7 @@ export interface WholeAnswer {
   readonly answer: Answer
 }
 
-/** A stream whose first content has come: the parts up to that, and the source of the others. */
+/** A stream whose first content has come: the parts up to that, and the source of the next ones. */
 export interface StreamedAnswer {
   readonly stream: true
   readonly exchange: Answered

@@ -31,8 +31,8 @@ export class ProviderCall implements CallPlace {
     readonly kind: ProviderKind,
     { candidatesLeft, callNumber }: CallPlace,
     /**
-     * For a budget the call asks for usage that the client does not want. `refused`: the provider is known to refuse
-     * that, so the call does not ask; `unknown`: it has not answered such a call yet.
+     * Whether a budget needs usage that the client does not want. `accepted`, `refused`: how the provider answered such
+     * a call before; a call that would be refused does not request usage. `unknown`: no such call was answered yet.
      */
     readonly usageForBudget: 'unwanted' | 'accepted' | 'refused' | 'unknown',
   ) {
@@ -46,7 +46,7 @@ export class ProviderCall implements CallPlace {
     return this.#request
   }
 
-  /** The request asks for usage for a budget. */
+  /** The call requests usage for a budget. */
   get asksForUsage(): boolean {
     return this.#request.asksForBudget === true
   }
@@ -85,8 +85,8 @@ const FIELD_STATUSES: readonly (number | undefined)[] = [400, 422]
 const USAGE_FIELD = /stream_options|include_usage/
 
 /**
- * Prepares what is sent. A candidate whose kind cannot express the request is passed over, like one without a
- * capability, since another may serve it: returns why.
+ * Prepares a call. A candidate whose kind cannot express the request is passed over, like one without a capability,
+ * since another may serve it: returns the error.
  */
 export const prepare = (
   exchange: Admitted,

@@ -20,7 +20,10 @@ type FailoverDeps = Pick<InferenceDeps, 'health' | 'steering'> & {
 export class PassedOver {
   constructor(
     readonly error: GatewayError,
-    /** The candidate can serve the request. False: its kind cannot express it, which the client gets only if nothing else failed. */
+    /**
+     * The candidate can serve the request. False: its kind cannot express it; the client gets that error only if there
+     * is no other failure.
+     */
     readonly isFit: boolean,
   ) {}
 }
@@ -33,7 +36,7 @@ export class Failover {
   #queue: readonly CatalogueEntry[]
   /** All candidates that the queue was made of. */
   #sequence: readonly CatalogueEntry[]
-  /** Candidates that an operator has switched off since the plan was made and that are not listed yet. Null: none was. */
+  /** Candidates that an operator has switched off since the plan was made and that are not listed yet. Null: none. */
   #dropped: Map<CatalogueEntry, ErrorCode> | null = null
   /** Replaces the queue, once, when the prompt turns out too long. */
   #longContext: readonly CatalogueEntry[]

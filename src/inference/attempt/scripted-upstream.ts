@@ -5,7 +5,10 @@ import type { Script } from '../../providers/port.ts'
 
 const encoder = new TextEncoder()
 
-/** Answers like `Dial`: resolves with the head after its delay, then the body piece by piece. Aborting the signal ends it at any point. */
+/**
+ * Behaves like `Dial`: resolves with the head after its delay, then the body piece by piece. The signal ends it at any
+ * point.
+ */
 export const playScript = async (script: Script, signal: CancelSignal): Promise<DialResponse> => {
   if (signal.aborted) throw canceled()
   if (script.headerDelayMs > 0) await pause(script.headerDelayMs, signal)

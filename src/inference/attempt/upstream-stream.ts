@@ -1,4 +1,4 @@
-// An open stream of a provider, part by part. Pulled: nothing is read before somebody asks.
+// An open stream of a provider, part by part. Pulled: nothing is read before it is requested.
 
 import { LARGE_BYTES } from '../../lib/http/large-read-pacing.ts'
 import type { ArrivalListener, ByteReader } from '../../lib/http-client/http-client.ts'
@@ -21,12 +21,12 @@ const REST_MS = 1_000
 export class UpstreamStream {
   /** Its content goes to a client: what came before a failure is handed out before the failure is. */
   shown = false
-  /** What had come along with a failure and was not handed out: it may say what the failure cost. */
+  /** Parts that came along with a failure and were not handed out: they may hold the usage that is billed. */
   unread: readonly StreamPart[] = []
   readonly #parser: EventParser
   #done = false
   #failure: { readonly thrown: unknown } | null = null
-  /** Nothing has come that says what the body is. */
+  /** No byte has come yet that shows whether the body is a stream or JSON. */
   #unseen: boolean
   /** A body that may be JSON instead of a stream. */
   #bare: BareJson | null = null
@@ -37,7 +37,7 @@ export class UpstreamStream {
     private readonly reader: ByteReader,
     private readonly decoder: StreamDecoder,
     framing: (() => EventParser) | undefined,
-    /** Nobody needs the text of the parts: frames that hold nothing else may pass in one piece. */
+    /** The text of the parts is not used: events that hold nothing else may pass in one piece. */
     skims: boolean,
   ) {
     this.#unseen = framing === undefined
@@ -64,7 +64,10 @@ export class UpstreamStream {
     return this.decoder.unreadable
   }
 
-  /** The parts that have come already, never an empty list; null when there are none without waiting, or after the last. Throws GatewayError for an in-band error or an end that comes too early, and whatever the connection throws. */
+  /**
+   * The parts that have come, never an empty list; null when there are none without waiting, or after the last. Throws
+   * GatewayError for an in-band error or an early end, and the errors of the connection.
+   */
   ready(): StreamPart[] | null {
     if (this.#failure !== null) throw this.#failure.thrown
     while (!this.#done) {
@@ -76,7 +79,10 @@ export class UpstreamStream {
     return null
   }
 
-  /** To be called where `ready` has nothing: tells it once that more bytes came, which may complete no part, or how the stream ended. */
+  /**
+   * For use when `ready` returns null: notifies the listener once that more bytes came, which may complete no part, or
+   * that the stream ended.
+   */
   listen(listener: ArrivalListener): void {
     failpoint('mid_stream')
     if (this.reader.listen === undefined) void this.#readAhead(listener)
@@ -147,7 +153,10 @@ export class UpstreamStream {
     return parts
   }
 
-  /** Some servers answer a stream with JSON all the same: with an error, or with all of the answer. It is read as the one event of the stream. */
+  /**
+   * Some servers answer a streamed call with JSON: an error, or the whole answer. It is read as the one event of the
+   * stream.
+   */
   #lastEvents(): SseEvent[] {
     const json = this.#bare?.end() ?? null
     return json === null ? this.#parser.end() : [{ event: null, data: json }]

@@ -1,4 +1,5 @@
-// What each choice of an answer says, where a request asked for several or for a form: kinds tell of the first one only, and not all.
+// The choices of an answer, for requests with several choices or a form of the answer: provider kinds report the first
+// choice only, and not all of it.
 import { isObject } from '../../wire/json.ts'
 import { MAX_ANSWER_CHARS } from './structured.ts'
 
@@ -54,7 +55,7 @@ export class StreamedChoices {
   readonly #byIndex = new Map<number, Growing>()
   #keptChars = 0
 
-  /** Text is kept only where somebody wants to see it. */
+  /** `keepsText`: the text of the choices is needed. */
   constructor(private readonly keepsText: boolean) {}
 
   /** Takes a `chat.completion.chunk`; answers whether a choice ends in it. */

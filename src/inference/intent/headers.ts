@@ -20,7 +20,7 @@ export interface HeaderIntent {
 const LABELS = ['pii', 'phi', 'public']
 const MAX_VALUE_LENGTH = 256
 
-/** Nothing is asked for. */
+/** No header was sent. */
 export const PLAIN: HeaderIntent = {
   policy: null,
   maxCostUsd: null,
@@ -62,7 +62,7 @@ export const readHeaderIntent = (headers: HeaderReader): HeaderIntent => {
     : { policy, maxCostUsd, latencyTargetMs, noFallback, endpoint, region, sensitivity, batch, noCache, debug }
 }
 
-/** Whether routing internals are asked for, in a request that may be refused for any other reason. */
+/** Whether the debug block is requested, by a request that may be invalid for any other reason. */
 export const wantsDebug = (headers: HeaderReader): boolean => headers.get('X-Gateway-Debug')?.trim() === 'true'
 
 const flag = (headers: HeaderReader, header: string): boolean => {

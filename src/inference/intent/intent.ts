@@ -1,5 +1,5 @@
-// Station 3: what is asked. Every rule on the body of a chat completion, and the capabilities that it needs.
-import type { HeaderReader } from '../../lib/http-server/http-server.ts'
+// Station 3: reads the request. Every rule on the body of a chat completion, and the capabilities that it needs.
+import type { HeaderReader } from '../../lib/http-server/inbound.ts'
 import { type Edit, editMembers, memberText } from '../../lib/json/edit.ts'
 import type { Capability } from '../../providers/port.ts'
 import { type OwnAmounts, readOwnWords } from '../../providers/shared/vendor-fields.ts'
@@ -14,7 +14,7 @@ import { type AsksForTools, checkTools } from './tools.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
-/** A capability that the chosen model must have, and the field that asks for it. */
+/** A capability that the chosen model must have, and the field that requires it. */
 export interface Requirement {
   readonly capability: Capability
   readonly param: string
@@ -29,20 +29,29 @@ export interface Intent {
   readonly raw: string
   readonly body: Body
   readonly requirements: readonly Requirement[]
-  /** The output ceiling that the client asked for. */
+  /** The output ceiling that the client sent. */
   readonly maxTokens: number | null
   readonly choices: number
-  /** What the client says in upstreams' own words that adds to an answer, by kind of upstream. Null: nothing. */
+  /** Amounts in vendor fields that add to an answer, by kind of upstream. Null: none. */
   readonly ownWords: OwnAmounts | null
-  /** UTF-8 bytes of what is counted as prompt: the messages' text and tool calls, the tool declarations, and fields that are not of the client's wire. */
+  /**
+   * UTF-8 bytes that count as prompt: text and tool calls of the messages, tool declarations, and fields that are not
+   * of the client's wire.
+   */
   readonly textBytes: number
   readonly messageCount: number
-  /** UTF-8 bytes of the whole body without media, never below what is counted; and the number of images and audio parts in it, and of pieces of files. */
+  /** UTF-8 bytes of the whole body without media, never less than `textBytes`. */
   readonly promptBytes: number
+  /** Images, audio parts and pieces of files. */
   readonly mediaParts: number
-  /** The most tokens of the prompt beside those bytes: media, and what a vendor adds for tools. Infinity: as many as the model takes. */
+  /**
+   * The most tokens of the prompt beside `promptBytes`: media, and what a vendor adds for tools. Infinity: as many as
+   * the model takes.
+   */
   readonly unseenTokens: number
-  /** Kinds of upstream to which a field of it refers to content outside of the body (`outside-bounds.ts`). Null: none. */
+  /**
+   * Kinds of upstream for which a field of the body refers to content outside of it (`outside-bounds.ts`). Null: none.
+   */
   readonly outside: ReadonlySet<string> | null
   readonly structured: StructuredRequest | null
   /** `tool_execution` was sent; the mode is always clamped to `manual`, since the gateway runs no tools by itself. */
@@ -62,11 +71,14 @@ const NO_SHAPING: readonly string[] = []
 
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
-/** The model name that a body asks for, cut for the record; null when it has none that could be one. */
+/** The model name of a body, cut for the record; null when it has no possible name. */
 export const modelNameOf = (body: Body): string | null =>
   typeof body.model === 'string' && body.model !== '' ? body.model.slice(0, MAX_NAME_LENGTH) : null
 
-/** Reads a body and the headers; throws 400 naming the field or header. `gatewayExecution`: the setting that lets the gateway run tools. */
+/**
+ * Reads a body and the headers. Throws 400 naming the field or header. `gatewayExecution`: the setting that lets the
+ * gateway run tools.
+ */
 export const readIntent = (raw: string, body: Body, headers: HeaderReader, gatewayExecution = false): Intent => {
   const model = modelOf(body)
   const normal = normalised(raw, body)
@@ -101,7 +113,7 @@ export const readIntent = (raw: string, body: Body, headers: HeaderReader, gatew
     messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
     mediaParts: media.images + media.audio + media.pieces,
-    // A form of the answer is asked of some models by a tool, or by a prompt that the vendor writes.
+    // For a form of the answer, some vendors add a tool or a prompt of their own.
     unseenTokens: media.tokensBound + (declaresTools || json ? TOOLS_TOKENS : 0),
     outside: refersOutside(normal.body),
     structured,
@@ -133,7 +145,7 @@ const TOOL_NEEDS: Readonly<Record<AsksForTools, Requirement>> = {
   parallel_tool_calls: { capability: 'tools', param: 'parallel_tool_calls' },
 }
 
-/** The requirement that a capability's name stands for; undefined when no request asks for it. */
+/** The requirement with that capability; undefined when no request requires it. */
 export const requirementOf = (capability: string): Requirement | undefined =>
   Object.values(NEEDS).find((requirement) => requirement.capability === capability)
 

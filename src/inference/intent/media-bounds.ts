@@ -1,26 +1,40 @@
-// The most tokens that a part of a message may be billed as, by what it is: for reservations. Bytes say little of pictures and sound, and nothing of what is
-// elsewhere. Vendors change this: the table holds the dearest that is documented.
+// The most tokens that a part of a message may be billed as, by its type: for reservations. The bytes of pictures and
+// sound show little, and those of a reference nothing. Vendors change their rules: the table holds the most expensive
+// documented ones.
 import { isObject } from '../../wire/json.ts'
 
 type Part = Readonly<Record<string, unknown>>
 
 /** Its size is not known: a whole prompt, as large as the model takes one. */
 const UNSIZED = Number.POSITIVE_INFINITY
-/** What that is where the catalogue does not say how much the model takes: the window of the largest models of the large vendors. */
+/**
+ * That size where the catalogue does not hold the window of the model: the window of the largest models of the large
+ * vendors.
+ */
 export const LARGEST_WINDOW = 2_097_152
 
-/** OpenAI, gpt-4o-mini: 2,833 for an image and 5,667 for each of its tiles of 512 pixels, of which there are 2 x 4 at most. Others: below 17,000. */
+/**
+ * OpenAI, gpt-4o-mini: 2,833 for an image and 5,667 for each of its tiles of 512 pixels, at most 2 x 4. Others: below
+ * 17,000.
+ */
 const IMAGE_TOKENS = 2_833 + 8 * 5_667
-/** In low detail OpenAI bills 2,833; models that know no detail take up to 16,384 (Qwen-VL). */
+/** OpenAI bills 2,833 in low detail; models without detail take up to 16,384 (Qwen-VL). */
 const LOW_IMAGE_TOKENS = 16_384
-/** Base64 characters of a token: 32 tokens a second (Gemini; OpenAI: 10) at 6 kbit/s, the lowest usual rate of speech. */
+/**
+ * Base64 characters of a token: 32 tokens a second (Gemini; OpenAI: 10) at 6 kbit/s, the lowest usual rate of speech.
+ */
 const AUDIO_TOKEN_CHARS = 31
 const LEAST_AUDIO_TOKENS = 8_192
 /** Those with a lowest rate: silence takes next to nothing in others (flac). */
 const AUDIO_FORMATS: ReadonlySet<unknown> = new Set(['wav', 'mp3', 'aac', 'm4a', 'ogg', 'opus', 'webm', 'pcm16'])
-/** A byte is a token at most; but a page of a document is billed as an image too (Anthropic: up to 3,000), in few bytes. */
+/**
+ * At most one token a byte; but a page of a document is also billed as an image (Anthropic: up to 3,000), in few bytes.
+ */
 const LEAST_FILE_TOKENS = 65_536
-/** Anthropic writes a system prompt of its own for tools, also for the one that we make of a form of the answer: up to 530 tokens, and 499 more where one is a computer. */
+/**
+ * Anthropic adds a system prompt for tools, also for the tool that its kind makes of a form of the answer: up to 530
+ * tokens, and 499 more for a computer tool.
+ */
 export const TOOLS_TOKENS = 1_280
 
 const INLINE_IMAGE = /^data:(?:image\/|[;,])/i

@@ -1,4 +1,4 @@
-// The messages of a request: their form, and what a plan and a budget must know of their size.
+// The messages of a request: their form, and their size for plans and budgets.
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import { audioBound, imageBound, otherBound } from './media-bounds.ts'
@@ -70,7 +70,7 @@ const readPart = (part: unknown, at: string, media: Media): void => {
   } else readOther(part, media)
 }
 
-/** What a file or an unknown part comes to is known to the provider alone: a small one is counted as text, a large one by its bytes. */
+/** Only the provider can count a file or an unknown part: a small one counts as text, a large one by its bytes. */
 const readOther = (part: Record<string, unknown>, media: Media): void => {
   const json = JSON.stringify(part)
   const bytes = Buffer.byteLength(json)

@@ -1,16 +1,20 @@
-// Fields of a request that bring content into the prompt which does not stand in its body: what the vendor keeps, searches or fetches. Beside `media-bounds.ts`,
-// which does the same for parts of messages. How much it is only the vendor knows: a whole prompt, as large as the model takes one, is reserved.
+// Fields of a request that bring content into the prompt which is not in its body: content that the vendor stores,
+// searches or fetches. `media-bounds.ts` does the same for parts of messages. Its size is not known: a whole prompt, as
+// large as the model takes, is reserved.
 import { CLIENT_FIELDS, isContainer, plainName } from '../../providers/shared/vendor-fields.ts'
 import { isObject } from '../../wire/json.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
-/** `kinds`: whose upstream reads such a field, so that it gets it. What calls itself compatible may be any of them, or a gateway before them. */
+/**
+ * `kinds`: kinds of upstream that read such a field, so that it is sent to them. A compatible upstream may be any
+ * vendor, or a gateway in front of one.
+ */
 interface OutsideRow {
   readonly names: readonly string[]
   readonly kinds: readonly string[]
   readonly brings: string
-  /** What an object under the name says. Absent: an empty one refers to nothing. */
+  /** Whether an object under the name refers to content. Absent: any object that is not empty does. */
   readonly isOn?: (value: Body) => boolean
 }
 
@@ -60,7 +64,10 @@ const ROWS: readonly OutsideRow[] = [
 const BY_NAME: ReadonlyMap<string, OutsideRow> = new Map(
   ROWS.flatMap((row) => row.names.map((name) => [plainName(name), row] as const)),
 )
-/** Kinds that forward tools of the vendor's own (`{"type": "web_search"}`): all others take functions only, and refuse. */
+/**
+ * Kinds that forward the vendor's own tools (`{"type": "web_search"}`); all others take functions only, and refuse the
+ * rest.
+ */
 const NOT_FUNCTIONS: ReadonlySet<unknown> = new Set(['function', 'custom'])
 /** For every kind that gets it. */
 const EVERY = '*'
@@ -76,7 +83,7 @@ const isSent = (value: unknown, { isOn = hasMembers }: OutsideRow): boolean => {
   return value !== undefined && value !== null && value !== false && value !== ''
 }
 
-/** Null: none. Nearly no body does, and a set is dear. */
+/** Null: none, as for nearly every body, which saves a set. */
 const collect = (body: Body, into: Set<string> | null): Set<string> | null => {
   let kinds = into
   for (const name in body) {

@@ -1,11 +1,15 @@
-// Structured answers: what `response_format` demands, whether an answer meets it, and the `structured` block that says so.
+// Structured answers: what `response_format` requires, whether an answer meets it, and the `structured` member of the
+// block.
 import type { CompiledSchema } from '../../lib/json-schema/json-schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import { formatSchema } from './format-schemas.ts'
 
 export interface StructuredRequest {
-  /** `json_object` and `json_schema` are checked; `text` and what only the provider knows are passed on and reported unchecked. */
+  /**
+   * `json_object` and `json_schema` are checked; `text` and types of the provider are passed on and reported as
+   * unchecked.
+   */
   readonly type: string
   /** `response_format.json_schema.name`. */
   readonly schemaName: string | null
@@ -26,7 +30,10 @@ export const MAX_ANSWER_CHARS = 2 * 1024 * 1024
 
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
-/** What the body's `response_format` demands; null for none. Unknown types are left to the provider. Throws 400 naming the field. */
+/**
+ * What the body's `response_format` requires; null for none. Unknown types are left to the provider. Throws 400 naming
+ * the field.
+ */
 export const structuredRequestOf = (format: unknown): StructuredRequest | null => {
   if (format === undefined || format === null) return null
   if (!isObject(format)) throw bad('`response_format` must be an object', 'response_format')

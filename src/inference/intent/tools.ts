@@ -7,12 +7,15 @@ const NAME = /^[A-Za-z0-9_.:-]{1,128}$/
 
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
-/** The fields by which a request asks for the capability `tools`. */
+/** The fields that require the capability `tools`. */
 export type AsksForTools = 'tools' | 'functions' | 'tool_choice' | 'function_call' | 'parallel_tool_calls'
 
 const isPresent = (value: unknown): boolean => value !== undefined && value !== null
 
-/** Checks all that a request says of tools; answers the field that asks for them, null when none does. An empty list asks for nothing. */
+/**
+ * Checks all fields about tools; returns the field that requires the capability, or null. An empty list requires
+ * nothing.
+ */
 export const checkTools = (body: Readonly<Record<string, unknown>>): AsksForTools | null => {
   const { tools, functions, tool_choice, function_call, parallel_tool_calls } = body
   const names = isPresent(tools) ? declaredNames(tools, 'tools', nameOf) : null
@@ -47,7 +50,7 @@ const declaredNames = (
   return names
 }
 
-/** The declared name; null for tools that are the provider's own (`{"type": "web_search"}`): they are passed through. */
+/** The declared name; null for the provider's own tools (`{"type": "web_search"}`), which are passed through. */
 const nameOf = (tool: unknown, at: string): string | null => {
   if (!isObject(tool)) throw bad(`${at} must be an object`, at)
   const { type } = tool

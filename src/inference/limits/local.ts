@@ -1,4 +1,4 @@
-// Rate limits counted in this process: alone where there is no Redis, and beside it, so that it knows its own part when Redis is gone.
+// Rate limits counted in this process: alone without Redis; beside Redis to know its own share when Redis is away.
 import { BUCKETS, bucketOf, leavesInMs, SlidingWindow } from '../../lib/collections/sliding-window.ts'
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 import type { Ask, Counted, Held, LimitStore, Limits, LimitsStatus, Verdict } from './port.ts'
@@ -20,7 +20,10 @@ export class LocalLimitStore implements LimitStore {
   readonly #subjects = new Map<string, Subject>()
   /** Those of one call, used again by the next. */
   readonly #asked: Subject[] = []
-  /** The same bucket for each of so many rules: what the last calls took from. With what is not copied elsewhere six arrays of a request less. */
+  /**
+   * The bucket of the last call, once for each rule: shared by all holds of that bucket, which saves an array for each
+   * request.
+   */
   #buckets: readonly number[] = []
   #sweptMs = Number.NEGATIVE_INFINITY
 
@@ -47,7 +50,7 @@ export class LocalLimitStore implements LimitStore {
     return { admitted: true, buckets, counted: countedOf(subjects, ask.rules, nowMs) }
   }
 
-  /** Counts what somebody else admitted, whatever the limits. Null when there is no room to count it. */
+  /** Counts a request that Redis admitted, whatever the limits. Null when there is no room to count it. */
   book(ask: Ask): readonly number[] | null {
     const nowMs = this.nowMs()
     const subjects = this.#subjectsOf(ask.rules, nowMs)
@@ -161,8 +164,7 @@ const countedOf = (subjects: readonly Subject[], rules: readonly LimitRule[], no
 }
 
 /**
- * The limits of a gateway without Redis: each process by itself. Answered without a promise: 0.3 us for taking and settling two rules instead of 0.35, 0.78
- * to 0.84 (`bench -- tricks`, limits); with what else was spared then 272 objects for an answer with everything on instead of 345.
+ * The limits of a gateway without Redis: each process on its own. Takes without a promise (`bench -- tricks`, limits).
  */
 export const processLimits = (nowMs: () => number): Limits => {
   const store = new LocalLimitStore(nowMs)

@@ -1,4 +1,4 @@
-// The port of rate limits: what is asked of a limiter, what it says, and what is given back. All limits of a request are taken at once, or none.
+// The port of rate limits. All limits of a request are taken at once, or none.
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 
 /** What one request takes. */
@@ -33,18 +33,21 @@ export type Verdict =
       /** Index of the rule that makes it wait longest. */
       readonly rule: number
       readonly limit: LimitName
-      /** Milliseconds until it would fit, when nothing else is taken; null: never, it asks for more than the limit. */
+      /**
+       * Milliseconds until the request would fit if nothing else is taken; null: never, it takes more than the limit.
+       */
       readonly retryAfterMs: number | null
       readonly counted: readonly Counted[]
     }
 
-/** Where counts are kept. Two adapters: this process, and Redis. */
+/** Where the counts are. Two adapters: this process, and Redis. */
 export interface LimitStore {
   /** Takes one request, its tokens and a slot under every rule, or nothing at all. */
   take(ask: Ask): Verdict | Promise<Verdict>
   /**
-   * Frees the slots, and makes of the reserved tokens those that were used: less is given back to the bucket that it was taken from, more is taken now whatever
-   * the limit. `buckets` null: nothing but slots was taken. To be called once for each ask.
+   * Frees the slots and replaces the reserved tokens by those that were used: a surplus is given back to the bucket it
+   * was taken from, a deficit is taken now whatever the limit. `buckets` null: only slots were taken. Called once for
+   * each `ask`.
    */
   settle(ask: Ask, buckets: readonly number[] | null, tokensUsed: number): void | Promise<void>
 }
@@ -52,11 +55,14 @@ export interface LimitStore {
 /** What a request holds while it is under way. */
 export interface Held {
   readonly verdict: Verdict
-  /** Once, with what was used; further calls do nothing. Never throws, and nobody has to wait for it. */
+  /** Called with what was used; further calls do nothing. Never throws and does not wait. */
   settle(tokensUsed: number): void
 }
 
-/** What requests ask. Never throws and never takes long: where the shared counts cannot be had, this process decides by its own. */
+/**
+ * The limits of requests. Never throws and never takes long: where the shared counts are away, this process decides by
+ * its own.
+ */
 export interface Limits {
   take(ask: Ask): Held | Promise<Held>
   status(): LimitsStatus
@@ -71,5 +77,5 @@ export interface LimitsStatus {
   readonly held: number
 }
 
-/** A slot whose holder says nothing of it for so long is free again. */
+/** A slot whose holder does not renew it for so long is free again. */
 export const LEASE_MS = 30_000

@@ -1,4 +1,5 @@
-// Rate limits counted in Redis, for all instances together. One script a call; every key has one hash tag, since a script may touch one slot of a cluster only.
+// Rate limits counted in Redis, for all instances together. One script a call; all keys share one hash tag, since a
+// script may use one slot of a cluster only.
 
 import { leavesInMs } from '../../lib/collections/sliding-window.ts'
 import { isRefusal, type Redis } from '../../lib/redis.ts'
@@ -14,7 +15,7 @@ const TAKE = scriptOf(TAKE_SCRIPT)
 const SETTLE = scriptOf(SETTLE_SCRIPT)
 const RENEW = scriptOf(RENEW_SCRIPT)
 
-/** What a connection must know before these scripts are called by their digests. */
+/** Scripts that a connection loads before they are called by their digests. */
 export const LIMIT_SCRIPTS = [TAKE, SETTLE, RENEW].map(({ text }) => ['SCRIPT', 'LOAD', text] as const)
 
 type Send = (command: string, args: string[]) => Promise<unknown>
@@ -22,7 +23,7 @@ type Send = (command: string, args: string[]) => Promise<unknown>
 const PREFIX = '{gatelog:limits}'
 const LIMITS: readonly LimitName[] = ['rpm', 'tpm', 'max_parallel']
 
-/** The counts in Redis. Every method rejects with RedisAway, or with what Redis says. */
+/** The counts in Redis. Every method rejects with RedisAway, or with the error of Redis. */
 export class RedisLimitStore implements LimitStore {
   /** `nowMs`: for tests; without it the clock is the server's. `leaseMs` of a slot. */
   constructor(
@@ -31,7 +32,7 @@ export class RedisLimitStore implements LimitStore {
     private readonly leaseMs = LEASE_MS,
   ) {}
 
-  /** `late`: told what Redis said after all, when it said it too late. */
+  /** `late`: called with the verdict of Redis when it comes after the time limit. */
   async take(ask: Ask, late?: (verdict: Verdict) => void): Promise<Verdict> {
     const { id, rules, tokens } = ask
     const args = [this.#time(), id, String(tokens), String(this.leaseMs)]
@@ -50,7 +51,7 @@ export class RedisLimitStore implements LimitStore {
     await this.#run(SETTLE, keysOf(ask), args, this.#tell)
   }
 
-  /** Holds on to the slots of requests under way; takes them again when Redis has forgotten them. */
+  /** Renews the slots of requests under way; takes them again when Redis has lost them. */
   async renew(asks: readonly Ask[]): Promise<void> {
     const keys: string[] = []
     const args = [this.#time(), String(this.leaseMs)]
@@ -75,7 +76,7 @@ export class RedisLimitStore implements LimitStore {
     try {
       return await send('EVALSHA', [script.digest, ...rest])
     } catch (error) {
-      // Somebody has flushed the scripts: this call brings its text along, and Redis knows it again.
+      // The scripts were flushed: this call sends the text, which loads it again.
       if (!isRefusal(error) || !error.message.startsWith('NOSCRIPT')) throw error
       return send('EVAL', [script.text, ...rest])
     }

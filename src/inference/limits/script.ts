@@ -1,6 +1,7 @@
-// The counts in Redis. The same windows as `lib/collections/sliding-window.ts`, in Lua: one call takes all limits of a request, or none.
-// For each rule a hash with its counts (`l` newest bucket that was looked at, `n` newest that was taken from, `r` requests, `t` tokens, `r<slot>` and
-// `t<slot>` what was taken in each bucket), and a sorted set of slots (request -> when its lease ends).
+// The counts in Redis, in Lua, with the windows of `lib/collections/sliding-window.ts`: one call takes all limits of a
+// request, or none. A hash for each rule holds its counts (`l` newest bucket that was read, `n` newest that was taken
+// from, `r` requests, `t` tokens, `r<slot>` and `t<slot>` those of each bucket); a sorted set holds the slots (request
+// -> end of its lease).
 import { BUCKET_MS, BUCKETS } from '../../lib/collections/sliding-window.ts'
 
 /** Shared by both scripts. ARGV[1] is the time in milliseconds, or empty for the server's own. */
@@ -44,9 +45,9 @@ end
 `
 
 /**
- * KEYS: counts and slots of each rule. ARGV: time, request, tokens, lease in ms, then of each rule rpm, tpm and max_parallel (0: none).
- * Answers: index of the refusing rule from 1 (0: admitted), limit (1 rpm, 2 tpm, 3 max_parallel), wait in ms (-1: never fits), the time,
- * then of each rule bucket, requests, tokens, newest bucket.
+ * KEYS: counts and slots of each rule. ARGV: time, request, tokens, lease in ms, then of each rule rpm, tpm and
+ * max_parallel (0: none). Returns: index of the refusing rule from 1 (0: admitted), limit (1 rpm, 2 tpm, 3
+ * max_parallel), wait in ms (-1: never fits), the time, then of each rule bucket, requests, tokens, newest bucket.
  */
 export const TAKE_SCRIPT = `${COMMON}
 local request, asked, lease = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -111,7 +112,10 @@ end
 return answer
 `
 
-/** KEYS: counts and slots of each rule. ARGV: time, request, tokens used less tokens reserved, then of each rule the bucket that they were reserved in (-1: none were). */
+/**
+ * KEYS: counts and slots of each rule. ARGV: time, request, tokens used less tokens reserved, then of each rule the
+ * bucket that they were reserved in (-1: none).
+ */
 export const SETTLE_SCRIPT = `${COMMON}
 local request, beyond = ARGV[2], tonumber(ARGV[3])
 for i = 1, #KEYS / 2 do

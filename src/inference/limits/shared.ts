@@ -1,4 +1,5 @@
-// Rate limits shared by all instances through Redis. When Redis is slow or gone, this process decides by what it has let in itself; back to Redis by itself.
+// Rate limits shared by all instances through Redis. While Redis is slow or away, this process decides by what it
+// admitted itself, and returns to Redis when that answers.
 import type { Redis } from '../../lib/redis.ts'
 import { LocalLimitStore, nothing } from './local.ts'
 import type { Ask, Held, Limits, LimitsStatus, Verdict } from './port.ts'
@@ -32,7 +33,7 @@ class Shared implements SharedLimits {
   readonly #renewal: ReturnType<typeof setInterval>
   #decidedAlone = 0
   #aloneUntilMs = Number.NEGATIVE_INFINITY
-  /** Redis answers, but not to this: values of others under our keys, no memory, a replica. */
+  /** Redis answers other commands and refuses this one: foreign values under these keys, no memory, a replica. */
   #refused = false
 
   constructor(private readonly deps: SharedLimitsDeps) {
@@ -50,13 +51,13 @@ class Shared implements SharedLimits {
       if (!verdict.admitted) return { verdict, settle: nothing }
       hold.arrived(verdict)
       if (this.deps.nowMs() >= this.#aloneUntilMs) return hold.begin(verdict, this.#local.book(ask))
-      // What was let in while Redis was away stands in its counts nowhere: for a minute this process goes by its own as well.
+      // Requests admitted while Redis was away are not in its counts: for a minute the own counts limit too.
       const own = this.#local.take(ask)
       if (own.admitted) return hold.begin(verdict, own.buckets)
       hold.settle(0)
       return { verdict: own, settle: nothing }
     } catch {
-      // Away, or refused: `status` says so, and the next call tries again.
+      // Redis is away or refused the call: `status` reports it, and the next call tries again.
       this.#refused = this.deps.redis.problem === null
       this.#decidedAlone += 1
       this.#aloneUntilMs = this.deps.nowMs() + WINDOW_MS
@@ -84,7 +85,7 @@ class Shared implements SharedLimits {
     const asks: Ask[] = []
     for (const { ask } of this.#holds) if (hasSlots(ask)) asks.push(ask)
     for (let start = 0; start < asks.length; start += RENEWED_AT_ONCE) {
-      this.#store.renew(asks.slice(start, start + RENEWED_AT_ONCE)).catch(nothing) // away: tried again at the next renewal
+      this.#store.renew(asks.slice(start, start + RENEWED_AT_ONCE)).catch(nothing) // away: the next renewal retries
     }
   }
 }
@@ -111,7 +112,7 @@ class Hold implements Held {
     return this
   }
 
-  /** What Redis said, in time or too late: perhaps after all is over here. */
+  /** The verdict of Redis, in time or late: possibly after the request has ended. */
   arrived(verdict: Verdict): void {
     if (!verdict.admitted) return
     this.#remote = verdict.buckets
@@ -126,7 +127,10 @@ class Hold implements Held {
     if (this.#remote !== null || hasSlots(this.ask)) this.#giveBack(tokensUsed)
   }
 
-  /** Once or, when Redis answered too late, twice: only the one that knows the buckets touches tokens, and freeing a slot again changes nothing. */
+  /**
+   * Called once; twice when Redis answered late. Only the call with the buckets changes tokens, and freeing a slot
+   * twice changes nothing.
+   */
   #giveBack(tokensUsed: number): void {
     // Away: the lease of a slot ends by itself, and so does the minute of the tokens.
     this.store.settle(this.ask, this.#remote, tokensUsed).catch(nothing)

@@ -8,8 +8,8 @@ import type { Planned } from '../request/progress.ts'
 import type { Ask, Counted, Held, LimitName, Verdict } from './port.ts'
 
 /**
- * Takes the limits, or throws 429 `rate_limited`. The settlement gives them back, on every way out. Null: they are taken;
- * a promise only where Redis counts them.
+ * Takes the limits, or throws 429 `rate_limited`. The settlement gives them back, on every way out. Null: they are
+ * taken; a promise only where Redis counts them.
  */
 export const takeLimits = (
   exchange: Planned,
@@ -33,7 +33,10 @@ const taken = (exchange: Exchange, ask: Ask, held: Held): void => {
   exchange.held = held
 }
 
-/** The estimate of the prompt, and all output that the client allows. Without such a bound output counts once it has come. */
+/**
+ * The estimate of the prompt, and all output that the client allows. Without such a bound output counts once it has
+ * come.
+ */
 const reservedTokens = ({ intent, plan: { ordered } }: Planned): number => {
   const prompt = promptTokensEstimate(intent)
   if (intent.maxTokens === null) return prompt

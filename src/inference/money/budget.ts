@@ -55,7 +55,7 @@ const reserveAt = (place: number, { intent, plan }: Planned, budgets: RequestBud
   return budgets.reserve(entry.providerId, entry.name, boundOf(intent, entry))
 }
 
-/** The same from a candidate on whose lease is waited for. */
+/** The same from the candidate on whose lease is waited for. */
 const reserveFrom = async (
   from: number,
   waiting: Promise<BudgetRefusal | null>,
@@ -113,9 +113,9 @@ export const reserveNext = async (
 }
 
 /**
- * Called with every piece of a stream, before the piece goes out: the next one may cost more than is reserved. Null: the
+ * Called with every piece of a stream before it is sent, since the next piece may cost more than is reserved. Null: the
  * cost so far is reserved, or nothing more comes. Else more is reserved: resolves with null once that is recorded, or
- * with the error that cuts the stream. A promise only where it waits.
+ * with the error that cuts the stream.
  */
 export const reserveMore = (
   exchange: Answered,

@@ -1,4 +1,5 @@
-// The one place where usage becomes money: what each attempt cost, and what a request cost with all of its attempts (docs/decisions/0014).
+// The one place where usage becomes money: the cost of each attempt, and of a request with all its attempts
+// (docs/decisions/0014).
 import type { Limits } from '../../domain/budgets/amount.ts'
 import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
 import type { AttemptSummary, RequestSettled } from '../../domain/events/request.ts'
@@ -21,11 +22,13 @@ export interface Charge {
   readonly basis: Basis
 }
 
-/** Tokens of the last attempt, the provider's word where there is one, else our estimate; and the cost of all attempts together. */
+/**
+ * Tokens of the last attempt, as the provider reports them or else estimated; and the cost of all attempts together.
+ */
 export interface Measured extends Charge {
   readonly promptTokens: number | null
   readonly completionTokens: number | null
-  /** Of the row whose prices the last attempt was charged at. */
+  /** Revision of the row whose prices the last attempt was charged at. */
   readonly priceVersion: string | null
 }
 
@@ -37,7 +40,7 @@ const NOTHING: Measured = {
   priceVersion: null,
 }
 
-/** Measures what was used, and remembers the cost for the `gateway` block. May be called again. */
+/** Measures what was used, and notes the cost for the `gateway` block. May be called repeatedly. */
 export const measure = (exchange: Exchange): Measured => {
   const own = ofAttempt(exchange)
   const { charged, finished } = exchange
@@ -59,7 +62,9 @@ export const chargeAttempt = (exchange: Exchange): void => {
   exchange.charged = exchange.charged === null ? own : sum(exchange.charged, own)
 }
 
-/** What the attempt under way, or the last one, has cost by now, for budgets; null: nothing was sent that may be billed. */
+/**
+ * The cost so far of the attempt under way, or of the last one, for budgets; null: nothing was sent that may be billed.
+ */
 export const attemptCost = (exchange: Exchange, own: Measured = ofAttempt(exchange)): Cost | null => {
   const { basis, costNanoUsd, promptTokens, completionTokens } = own
   if (basis === 'none') return null
@@ -109,7 +114,10 @@ const endedCost = (exchange: Exchange, own?: Measured): Cost | null => {
   return { ...cost, atMost: isReported ? { ...atMost, nano_usd: cost.nanoUsd } : atMost }
 }
 
-/** Charges the attempt that was reserved for, if there was one, to the budgets of the request: what it did not cost is free once the outcome is recorded. `own`: what is measured of it, where that is known. */
+/**
+ * Charges the reserved attempt, if there is one, to the budgets of the request. What it did not cost is free once the
+ * outcome is recorded. `own`: its measurement, where the caller has it.
+ */
 export const endReserved = (exchange: Exchange, own?: Measured): void => {
   const { budgets, reservedFor } = exchange
   // Reserved for and not begun: nothing of it was sent.
@@ -117,7 +125,10 @@ export const endReserved = (exchange: Exchange, own?: Measured): void => {
   exchange.reservedFor = null
 }
 
-/** Charges the request to its budgets, once, right before its outcome is appended. Undefined: it falls under none. `measured`: of the request, where nothing has changed since. */
+/**
+ * Charges the request to its budgets, once, right before its outcome is appended. Undefined: it falls under none.
+ * `measured`: of the request, where nothing has changed since.
+ */
 export const chargeBudgets = (exchange: Exchange, measured?: Measured): BudgetCharge[] | undefined => {
   if (exchange.budgets === null) return undefined
   endReserved(exchange, exchange.charged === null ? measured : undefined)
@@ -132,7 +143,7 @@ const ofAttempt = (exchange: Exchange): Measured => {
   const promptTokens = usage?.promptTokens ?? promptTokensEstimate(intent)
   const counted = usage?.completionTokens ?? null
   const estimated = estimateTokens(exchange.answerBytes)
-  // Some providers count as they begin: what a stream that breaks off says of itself may be of its first token.
+  // Some providers count from the beginning: the usage of a stream that breaks off may be that of its first token.
   const isLess = counted !== null && isUnfinished(exchange) && estimated > counted
   const completionTokens = counted === null || isLess ? estimated : counted
   const said = reportedCost(usage)
@@ -149,7 +160,7 @@ const ofAttempt = (exchange: Exchange): Measured => {
   }
 }
 
-/** A stream whose attempt is under way, or broke off before it had a finish reason. */
+/** A stream whose attempt is under way, or broke off before a finish reason. */
 const isUnfinished = ({ intent, finishReason, finished }: Billable): boolean =>
   intent.stream && finishReason === null && finished?.outcome !== 'success'
 
@@ -157,7 +168,7 @@ const isUnfinished = ({ intent, finishReason, finished }: Billable): boolean =>
 const isWhole = ({ intent, finishReason, finished }: Billable): boolean =>
   !intent.stream || finished?.outcome === 'success' || (finishReason !== null && intent.choices === 1)
 
-/** The provider has said how many tokens all of it was. */
+/** The provider has reported all tokens of the answer. */
 const isCounted = (exchange: Billable): boolean => hasCounts(exchange.usage) && isWhole(exchange)
 
 const hasCounts = (usage: Usage | null): boolean =>
@@ -167,13 +178,16 @@ const hasCounts = (usage: Usage | null): boolean =>
 export const bytesOf = ({ usage, content, json }: Answer): number =>
   typeof usage?.completionTokens === 'number' ? Buffer.byteLength(content ?? '') : answeredBytes(json)
 
-/** What the provider says that it charges, as whole nano-USD; null when it says nothing, or nothing that can be. */
+/** The cost that the provider reports, as whole nano-USD; null when it reports none, or an impossible one. */
 const reportedCost = (usage: Usage | null): number | null => {
   const said = usage?.reportedNanoUsd ?? null
   return said === null || !(said >= 0 && said <= Number.MAX_SAFE_INTEGER) ? null : Math.ceil(said)
 }
 
-/** At what the provider bills where it says so: its discount for cached tokens is in that already. */
+/**
+ * The cost at the row's prices, of the tokens that the provider bills where it reports those: they include its discount
+ * for cached tokens.
+ */
 const priced = (
   entry: CatalogueEntry,
   promptTokens: number,

@@ -36,8 +36,8 @@ export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: As
   estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * MEDIA_TOKENS
 
 /**
- * The most that all choices together can produce: what the client allows, else the model's own bound; and whatever it says in words that this kind of
- * upstream reads (docs/decisions/0026).
+ * The most tokens of all choices together: the ceiling of the client, else of the model, and what vendor fields add
+ * that this kind of upstream reads (docs/decisions/0026).
  */
 export const outputBound = (
   { maxTokens, choices, ownWords }: Pick<Asked, 'maxTokens' | 'choices' | 'ownWords'>,
@@ -53,7 +53,10 @@ export const outputBound = (
   return (allowed + thought) * Math.max(choices, answers) + Math.ceil(textBytes / tokenBytes)
 }
 
-/** What so many tokens cost at the row's prices, of the tier that a prompt of that length is in. Nano-USD; null without a price. */
+/**
+ * The cost of so many tokens at the row's prices, in the tier of a prompt of that length. Nano-USD; null without a
+ * price.
+ */
 export const priceOf = (entry: Prices, promptTokens: number, completionTokens: number): number | null => {
   const prices = tierFor(entry, promptTokens)
   return prices.inputCostPerMillion === null || prices.outputCostPerMillion === null
@@ -64,7 +67,10 @@ export const priceOf = (entry: Prices, promptTokens: number, completionTokens: n
       )
 }
 
-/** The most that a prompt may count: every byte a token, media by their table, what stands elsewhere as much as the model takes. A longer one than that is refused. */
+/**
+ * The most tokens that a prompt may count: every byte a token, media by their table, content elsewhere as much as the
+ * model takes. The provider refuses a longer prompt.
+ */
 export const promptBound = (
   { promptBytes, unseenTokens, outside }: Prompt,
   { kind, upstreamModel, contextWindow }: Pick<CatalogueEntry, 'kind' | 'upstreamModel' | 'contextWindow'>,
@@ -74,7 +80,10 @@ export const promptBound = (
   return Number.isFinite(tokens) ? tokens : promptBytes + LARGEST_WINDOW
 }
 
-/** The upper bound of one attempt: the prompt at its bound, output at its ceiling, every choice. Nano-USD; null without a price. */
+/**
+ * The upper bound of one attempt: the prompt at its bound, output at its ceiling, every choice. Nano-USD; null without
+ * a price.
+ */
 export const reservedNanoUsd = (asked: Reserving, entry: Candidate): number | null =>
   dearestNanoUsd(entry, promptBound(asked, entry), outputBound(asked, entry, 1), asked.raw)
 
@@ -83,8 +92,8 @@ export const reservedTokens = (asked: Reserving, entry: Candidate): number =>
   promptBound(asked, entry) + outputBound(asked, entry, 1)
 
 /**
- * What at most so many tokens may cost, at the dearest tier that such a prompt may turn out to be in, and all of it written to the vendor's cache where the body
- * (`raw`) asks for that. Nano-USD; null without a price.
+ * The highest cost of so many tokens: at the most expensive tier that such a prompt may be in, and all of it written to
+ * the vendor's cache where the body (`raw`) requests that. Nano-USD; null without a price.
  */
 export const dearestNanoUsd = (
   entry: Candidate,
@@ -102,10 +111,13 @@ export const dearestNanoUsd = (
   return dearest
 }
 
-/** Parts of a prompt that is written to a cache, by how long it is kept there. */
+/** Parts of a prompt that is written to a cache, by how long the cache stores them. */
 const WRITTEN_PARTS = 3
 
-/** Whatever part of the prompt turns out to be cached, or written to a cache, and of the answer to be pictures: each part of a settlement is rounded up by itself, hence one more for each. */
+/**
+ * The bound holds for any part of the prompt that turns out cached or written to a cache, and of the answer that turns
+ * out to be pictures. A settlement rounds each part up, hence one more for each.
+ */
 const boundNanoUsd = (
   { kind, upstreamModel }: Pick<Candidate, 'kind' | 'upstreamModel'>,
   prices: Rates,
@@ -131,9 +143,9 @@ export interface SpecialTokens {
 const NO_SPECIAL_TOKENS: SpecialTokens = { written: null, pictures: null }
 
 /**
- * What the tokens cost at the row's prices: those of the tier that the whole prompt is in, cached tokens included, for all of the request. Cached prompt tokens
- * at their own price where it is known, those written to a cache (`written`) at so many times the price; of the completion `pictures` at theirs. Nano-USD; null
- * without a price.
+ * The cost of the tokens at the prices of the tier that the whole prompt, cached tokens included, is in. Cached prompt
+ * tokens are charged at their own price where there is one, those written to a cache and those of pictures at theirs.
+ * Nano-USD; null without a price.
  */
 export const actualNanoUsd = (
   entry: Prices,

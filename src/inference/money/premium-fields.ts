@@ -1,5 +1,6 @@
-// Fields with which a client asks for the same tokens at a higher price than the row of the model says. Nobody knows that price: where money is limited it is
-// `no_price`, and the request is refused naming the field (docs/decisions/0014).
+// Fields by which a client requests the same tokens at a higher price than the row of the model holds. That price is
+// not known: where money is limited it is `no_price`, and the request is refused naming the field
+// (docs/decisions/0014).
 import { CLIENT_FIELDS, isContainer, plainName } from '../../providers/shared/vendor-fields.ts'
 import { isObject } from '../../wire/json.ts'
 
@@ -8,11 +9,11 @@ type Body = Readonly<Record<string, unknown>>
 interface PremiumRow {
   /** A path of at most two names. */
   readonly field: string
-  /** Values that cost what the row says, or less. */
+  /** Values at the price of the row, or below. */
   readonly plain: readonly string[]
   /** A number is no service: how fast speech is. */
   readonly numbersArePlain?: true
-  /** Whose upstream reads the field, so that it gets it. */
+  /** Kinds of upstream that read the field, so that it is sent to them. */
   readonly kinds: readonly string[]
 }
 
@@ -37,7 +38,8 @@ const ROWS: readonly PremiumRow[] = [
     kinds: ['anthropic', 'bedrock', 'openrouter', 'openai_compatible'],
   },
   { field: 'performanceConfig', plain: ['standard', ''], kinds: ['bedrock'] },
-  // Who chooses the hosts of a model, or what they are put in order by, may choose a dearer one than the listing has the price of.
+  // A client that chooses or orders the hosts of a model may choose a more expensive one than the listing has the price
+  // of.
   { field: 'provider.sort', plain: ['price', 'none', 'model', ''], kinds: ['openrouter'] },
   ...['order', 'only', 'ignore', 'quantizations', 'preferred_min_throughput', 'preferred_max_latency'].map(
     (choice) => ({ field: `provider.${choice}`, plain: [''], kinds: ['openrouter'] }),
@@ -50,7 +52,7 @@ const PARENTS: ReadonlySet<string> = new Set(
   [...BY_PATH.keys()].flatMap((path) => (path.includes('.') ? [path.slice(0, path.indexOf('.'))] : [])),
 )
 
-/** `"priority"`, `{"type": "priority"}`, `{"latency": "optimized"}` or a list; what is none of these says nothing known. */
+/** `"priority"`, `{"type": "priority"}`, `{"latency": "optimized"}` or a list; any other form is not plain. */
 const isPlain = ({ plain, numbersArePlain }: PremiumRow, value: unknown): boolean => {
   if (value === undefined || value === null) return true
   const said = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [value]
@@ -59,7 +61,10 @@ const isPlain = ({ plain, numbersArePlain }: PremiumRow, value: unknown): boolea
   )
 }
 
-/** The field of this body that makes an upstream of this kind dearer than its row says; null: none. `dropped`: fields that the provider's `options.drop` takes away. */
+/**
+ * The field of this body that makes an upstream of this kind more expensive than its row; null: none. `dropped`: fields
+ * that the provider's `options.drop` removes.
+ */
 export const premiumField = (body: Body, kind: string, dropped: unknown): string | null => {
   for (const name in body) {
     if (CLIENT_FIELDS.has(name) || (Array.isArray(dropped) && dropped.includes(name))) continue

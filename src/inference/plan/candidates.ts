@@ -1,5 +1,5 @@
-// Station 4, first step: the candidates of a name, and which of them the registry and the policy rule out. Computed once
-// for each name.
+// Station 4, first step: the candidates of a name, and which of them registry and policy reject. Computed once for each
+// name.
 import type { Catalogue, CatalogueEntry } from '../../state/port.ts'
 import type { EffectivePolicy } from './policies.ts'
 import type { RejectedReason } from './rejections.ts'
@@ -7,7 +7,10 @@ import type { RejectedReason } from './rejections.ts'
 /** Candidates beyond this are left out: it bounds a request and its outcome. */
 export const MAX_CANDIDATES = 64
 
-/** Parallel lists, in the order of the tiers and within one of the catalogue: lower priority first, then the name of the provider. */
+/**
+ * Parallel lists, in the order of the tiers and within a tier of the catalogue: lower priority first, then the name of
+ * the provider.
+ */
 export interface CandidateSet {
   /** A model of that name is in the registry. */
   readonly isKnown: boolean
@@ -20,7 +23,10 @@ export interface CandidateSet {
   readonly ownPlaces: readonly number[]
   /** Rejections that do not depend on the request. Null: none. */
   readonly standing: readonly (RejectedReason | null)[]
-  /** No strategy puts a candidate before one of a lower tier: preferred models and providers, then the rest, then fallbacks. */
+  /**
+   * No strategy puts a candidate before one of a lower tier: preferred models and providers, then the rest, then
+   * fallbacks.
+   */
   readonly tiers: readonly number[]
   /** Whether there is more than one tier among the first `ownCount`, and among all. */
   readonly ownTiered: boolean
@@ -69,10 +75,15 @@ class SetCache {
   }
 }
 
-/** One for the process and not in `deps`: a set depends on policy and catalogue alone, and a plan stays a function of its input. */
+/**
+ * One for the process and not in `deps`: a set depends on policy and catalogue alone, so a plan stays a function of its
+ * input.
+ */
 const cache = new SetCache()
 
-/** Which candidates are gathered. `alone`: only those of the name. `long`: also the policy's models for long prompts. */
+/**
+ * Which candidates are gathered. `alone`: only those of the name. `long`: also the policy's models for long prompts.
+ */
 export type Reach = 'alone' | 'usual' | 'long'
 
 /**

@@ -1,4 +1,4 @@
-// Why a request went where it went: as a sentence, and as the block that `X-Gateway-Debug` shows. Computed when somebody asks.
+// Why a request was routed as it was: as a sentence, and as the block for `X-Gateway-Debug`. Computed on request.
 
 import { usdOf } from '../../lib/money.ts'
 import { type Score, type Scored, scores } from '../../state/health/scores.ts'
@@ -21,7 +21,7 @@ export const routeReason = (plan: Plan): string => {
   return `${sentence}; it is left out now (${skipped}), ${then}`
 }
 
-/** The blended ranks of the candidates that nothing but their health can keep from being called; null for the others. */
+/** The blended ranks of the candidates that only their health could exclude; null for the others. */
 export const scoresOf = ({ candidates, order, projectedNanoUsd, policy, input }: Plan): (Score | null)[] => {
   const places = [...order].sort((a, b) => a - b)
   const compared = places.map((place): Scored => {
@@ -36,7 +36,7 @@ export const scoresOf = ({ candidates, order, projectedNanoUsd, policy, input }:
   return all
 }
 
-/** What the plan says of each candidate, in its order. */
+/** The candidates of the plan with their reasons, in order. */
 const candidatesOf = (plan: Plan) => {
   const { candidates, reasons, projectedNanoUsd } = plan
   const ranks = scoresOf(plan)
@@ -53,7 +53,7 @@ const candidatesOf = (plan: Plan) => {
   })
 }
 
-/** What both the debug block and the explanation say of a plan. */
+/** What the debug block and the explanation have in common. */
 const sharedOf = ({ input, policy, refused }: Plan) => ({
   policy: {
     id: policy.id,
@@ -66,7 +66,9 @@ const sharedOf = ({ input, policy, refused }: Plan) => ({
   endpoint: policy.scope?.slug ?? null,
 })
 
-/** What the debug block says about the decision, in the fields of the explanation: members as JSON text, each with a comma in front. */
+/**
+ * The decision in the debug block, in the fields of the explanation: members as JSON text, each with a comma in front.
+ */
 export const explainedJson = (plan: Plan, revision: string | null, entry: CatalogueEntry | null): string => {
   const { input } = plan
   const explained = {
@@ -98,7 +100,7 @@ export const planView = (plan: Plan) => ({
   candidates: candidatesOf(plan).map(({ entry, ...said }) => ({ ...named(entry), ...said })),
   /** Places of the eligible ones in the order of the strategy, before health. */
   order: plan.order,
-  /** Who is called first. */
+  /** The candidate that is called first. */
   chosen: plan.ordered[0] === undefined ? null : named(plan.ordered[0]),
   route_reason: routeReason(plan),
   refused: plan.refused === null ? null : { code: plan.refused.code as string, message: plan.refused.message },

@@ -1,5 +1,5 @@
-// What a frame says of a list of candidates, side by side: looked up and compared once for each list and frame, not for each request. Together with lists that are
-// not grown one by one, a plan with twenty candidates takes 1.6 us in a loop instead of 3.2 (docs/decisions/0055-plans-over-lists.md).
+// What a frame holds of a list of candidates, side by side: looked up and compared once for each list and frame, not
+// for each request (docs/decisions/0055-plans-over-lists.md).
 import { areSame } from '../../lib/collections/shallow-equal.ts'
 import type { Frame, Signals } from '../../state/health/frame.ts'
 import { type KnownScores, knownScores, type LatencyMetric } from '../../state/health/scores.ts'
@@ -15,7 +15,7 @@ interface Compared {
 /** Lists are parallel to the candidates. */
 export class Seen {
   readonly signals: readonly Signals[]
-  /** Why health keeps each from being called now. Null: it keeps nobody. */
+  /** Why health excludes each candidate now. Null: it excludes none. */
   readonly skips: readonly ReturnType<typeof healthSkip>[] | null
   readonly #compared: Record<LatencyMetric, Compared | null> = { ttft: null, e2e: null }
 
@@ -28,7 +28,10 @@ export class Seen {
     this.skips = skips.every((skip) => skip === null) ? null : skips
   }
 
-  /** What these candidates, as places, are ranked by beside their costs, compared with each other. Mostly it is the same ones that nothing speaks against. */
+  /**
+   * The scores, beside costs, of the candidates at these places, compared with each other. Mostly the same places are
+   * compared, those without a rejection.
+   */
   scores(places: readonly number[], metric: LatencyMetric): KnownScores {
     const last = this.#compared[metric]
     return last !== null && areSame(last.places, places) ? last.scores : this.#compare(places, metric)
@@ -47,7 +50,9 @@ export class Seen {
 }
 
 type SeenInFrame = WeakMap<readonly CatalogueEntry[], Seen>
-/** By frame, then by list: whatever is asked seldom must not keep the frame of then, which knows thousands of models. */
+/**
+ * By frame, then by list: a list that is rarely routed must not retain an old frame, which covers thousands of models.
+ */
 const byFrame = new WeakMap<Frame, SeenInFrame>()
 
 export const seenOf = (entries: readonly CatalogueEntry[], frame: Frame): Seen => {

@@ -1,5 +1,5 @@
-// A request of the past planned again: as it was, or under another policy or configuration. Pure: the recorded inputs, the state and the frame of then give the
-// same plan.
+// Plans a recorded request again, as it was or under another policy or configuration. Pure: the recorded inputs, and
+// the state and frame of that time, give the same plan.
 import type { PolicyRow } from '../../domain/steering/policy.ts'
 import type { Frame } from '../../state/health/frame.ts'
 import type { Steering } from '../../state/indexes/steering.ts'
@@ -12,7 +12,7 @@ import { type EffectivePolicy, type PolicyKey, policyHad } from './policies.ts'
 import { intentOf, type RecordedPlan, recordedInput } from './replay.ts'
 import { refuseBlocked, scopeOf } from './route.ts'
 
-/** What the records of a request say of its plan. */
+/** The members of a request's records about its plan. */
 export interface PlannedRequest extends RecordedPlan {
   readonly at_ms: number
   readonly tenant_id: string
@@ -20,14 +20,14 @@ export interface PlannedRequest extends RecordedPlan {
   readonly endpoint: string | null
   readonly policy_id: string | null
   readonly strategy: string | null
-  /** Who was called first; null: nobody was. */
+  /** The candidate that was called first; null: none. */
   readonly first_model_id: string | null
 }
 
 /** A configuration as requests read it. */
 export interface Configuration {
   readonly live: Pick<LiveState, 'control' | 'refused'>
-  /** Everybody with an adapter: who had none is known from elsewhere. */
+  /** Every candidate with an adapter; which ones had none is determined separately. */
   readonly catalogue: CandidateSource
   readonly steering: Steering
   policyOf(key: PolicyKey, asked: string | null, scope: EffectivePolicy['scope']): EffectivePolicy
@@ -62,7 +62,8 @@ export const planAgain = (
   const asked = decision.policy ?? null
   try {
     const intent = intentOf(record)
-    // Where the model was an alias of the scope, nobody knows whether a header named it too: only for a name that is a model's it must have.
+    // The records do not show whether a header named the scope too. Only for a name that is also a model's it must
+    // have.
     const byAlias = decision.scope_alias === true && catalogue.resolve(intent.model).length === 0
     const headers = { ...intent.headers, endpoint: byAlias ? null : record.endpoint }
     const { scope, isAlias } = scopeOf({ model: intent.model, headers }, key, { catalogue, steering })
@@ -81,11 +82,13 @@ export const planAgain = (
   }
 }
 
-/** Where nobody spoke, the policy stands in as everybody's. */
+/** Without a policy of any level, the policy stands in as the installation's. */
 const sourceOf = (source: string): EffectivePolicy['source'] =>
   source === 'header' || source === 'key' || source === 'tenant' ? source : 'global'
 
-/** A registry whose rows have an adapter as they had when the request was planned, and as now when that was not recorded. */
+/**
+ * A registry whose rows have an adapter as they had when the request was planned; as now where that was not recorded.
+ */
 const adapted = (
   catalogue: CandidateSource,
   { candidates }: PlannedRequest,
@@ -117,7 +120,7 @@ export const differencesOf = (plan: Plan, record: PlannedRequest): string[] => {
     ['strategy', plan.strategy, record.strategy],
     ['endpoint', plan.policy.scope?.slug ?? null, record.endpoint],
     ['candidates', candidateList(plan), record.candidates],
-    // What was refused behind its plan, by a budget or a rate limit, has nobody who was to be called: nothing to compare.
+    // A request that a budget or a rate limit refused after its plan has no first candidate: nothing to compare.
     ['chosen', record.first_model_id === null ? null : (plan.ordered[0]?.modelId ?? null), record.first_model_id],
   ]
   for (const name of members) pairs.push([name, listed(decided[name], name), listed(record.decision[name], name)])
@@ -126,14 +129,17 @@ export const differencesOf = (plan: Plan, record: PlannedRequest): string[] => {
 
 const MOST_LISTED = 32
 
-/** The order in which overrides and budgets stand says nothing (a state that was folded anew lists them in its own), and which of very many are listed neither. */
+/**
+ * The order of overrides and budgets means nothing (a state that was folded again lists them in its own order), nor
+ * which of very many are listed.
+ */
 const listed = (value: unknown, name: string): unknown => {
   if (name !== 'overrides' && name !== 'budgets') return value
   const ids = [...((value as string[] | undefined) ?? [])].sort()
   return ids.length < MOST_LISTED ? ids : null
 }
 
-/** What a plan went by that was not recorded, since the plan that was made did not need it: it stands for 0 or is not looked at. */
+/** An input of a plan that was not recorded, since the plan did not need it: it is 0 or not used. */
 export const unrecorded = (
   { strategy, policy, input }: Plan,
   record: PlannedRequest,

@@ -1,4 +1,5 @@
-// Station 4: who is asked, in what order, and why the others are not. A pure function: the same inputs, the same plan.
+// Station 4: which candidates are called, in what order, and why the others are not. Pure: the same inputs give the
+// same plan.
 import type { Strategy } from '../../domain/steering/policy.ts'
 import type { Frame } from '../../state/health/frame.ts'
 import type { Disabled, OverridesInForce } from '../../state/indexes/steering.ts'
@@ -20,7 +21,7 @@ import {
 } from './rejections.ts'
 import { isAscending, type RankInput, rank, scoresOf } from './strategies.ts'
 
-/** Everything that a plan depends on. Whoever has it again makes the same plan again. */
+/** All inputs of a plan. The same inputs give the same plan again. */
 export interface PlanInput {
   readonly intent: PlanIntent
   /** With the endpoint scope folded in. */
@@ -35,7 +36,7 @@ export interface PlanInput {
   readonly seed: number
   /** How many requests for this model `round_robin` has ordered before; 0 for other strategies. */
   readonly turn: number
-  /** Hash of what `sticky` goes by, 32 bits; 0 for other strategies. */
+  /** Hash of the value that `sticky` routes by, 32 bits; 0 for other strategies. */
   readonly sticky: number
 }
 
@@ -43,15 +44,18 @@ export interface Plan {
   readonly input: PlanInput
   readonly policy: EffectivePolicy
   readonly strategy: Strategy
-  /** All that were considered, in the order of the registry (preferred ones first). The lists below are parallel to it. */
+  /** All candidates, in the order of the registry (preferred ones first). The lists below are parallel to it. */
   readonly candidates: readonly CatalogueEntry[]
   /** Null: may be called. */
   readonly reasons: readonly (RejectedReason | null)[]
   /** Null: no price. */
   readonly projectedNanoUsd: readonly (number | null)[]
-  /** The blended rank in [0, 1] of those that were compared by it. Null: the strategy does not go by it, or there was only one. */
+  /**
+   * The blended rank in [0, 1] of the candidates that were compared. Null: the strategy does not compare ranks, or
+   * there was only one.
+   */
   readonly scores: readonly (number | null)[] | null
-  /** Places of the candidates that nothing but their health can keep from being called, in the order of the strategy. */
+  /** Places of the candidates that only their health could exclude, in the order of the strategy. */
   readonly order: readonly number[]
   /** Those that are called, one after another. Empty only when the plan refuses. */
   readonly ordered: readonly CatalogueEntry[]
@@ -60,7 +64,7 @@ export interface Plan {
   /** The first before health is considered. Null when there is none. */
   readonly primary: CatalogueEntry | null
   readonly maxAttempts: number
-  /** What the client is told when nobody may be called. */
+  /** The error for the client when no candidate may be called. */
   readonly refused: GatewayError | null
 }
 
@@ -68,7 +72,7 @@ export interface Plan {
 export const strategyFor = ({ strategy }: EffectivePolicy, { headers }: Pick<PlanIntent, 'headers'>): Strategy =>
   strategy ?? (headers.batch ? 'lowest_cost' : 'balanced')
 
-/** Makes the plan. Never throws: a request that nobody may answer has a plan that refuses. */
+/** Makes the plan. Never throws: a request without a candidate has a plan with `refused`. */
 export const makePlan = (input: PlanInput): Plan => {
   const { intent, policy, catalogue, overrides, keyId } = input
   const strategy = strategyFor(policy, intent)
@@ -104,7 +108,7 @@ export const isDisabled = (
 ): boolean =>
   disabled.has(what) || (disabledOf.size > 0 && subjects.some((subject) => disabledOf.get(subject)?.has(what)))
 
-/** The model that an operator forces: for the named model before the key's, the scope's and everybody's. */
+/** The model that an override forces: for the named model before those for the key, the scope and all requests. */
 const forcedModel = (
   { intent, policy, catalogue, keyId }: PlanInput,
   forcedModels: ReadonlyMap<string, string>,
@@ -138,7 +142,7 @@ const refusing = (input: PlanInput, strategy: Strategy, refused: GatewayError): 
   refused,
 })
 
-/** The candidates with what speaks against each of them. */
+/** The candidates with the rejection of each. */
 interface Judged {
   readonly input: PlanInput
   readonly strategy: Strategy
@@ -147,7 +151,7 @@ interface Judged {
   readonly tiers: readonly number[] | null
   readonly reasons: (RejectedReason | null)[]
   readonly projectedNanoUsd: (number | null)[]
-  /** Places of those against which nothing speaks. */
+  /** Places of those without a rejection. */
   readonly eligible: readonly number[]
 }
 
@@ -188,13 +192,17 @@ const judged = (
   }
 }
 
-// A function in which a closure remembers something makes a scope for that at each call: closures that are seldom needed have functions of their own.
+// Closures that are rarely needed stand in functions of their own: a function with a capturing closure allocates a
+// scope at each call.
 
-/** Those of the places against which nothing speaks. */
+/** The places without a rejection. */
 const withoutReason = (places: readonly number[], reasons: readonly (RejectedReason | null)[]): readonly number[] =>
   places.filter((place) => reasons[place] === null)
 
-/** Where some of a model's own rows are likely to hold the prompt and the answer, those that are not are left out. The estimate alone refuses nobody. */
+/**
+ * Where some rows of the model are likely to hold the prompt and the answer, the others are left out. The estimate
+ * alone refuses no request.
+ */
 const fitting = (
   eligible: readonly number[],
   set: CandidateSet,
@@ -242,7 +250,7 @@ const longer = ({ input, bounds }: Judged): readonly CatalogueEntry[] => {
   return awake.length === 0 ? eligible.slice(0, 1) : awake
 }
 
-/** Orders those that are left, and leaves out who is not well. */
+/** Orders the candidates that are left, and leaves out those whose health excludes them. */
 const concluded = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): Plan => {
   const { input, strategy, candidates, reasons, projectedNanoUsd, eligible } = all
   const { policy, intent, overrides } = input
@@ -291,7 +299,10 @@ const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bound
   sticky: input.sticky,
 })
 
-/** Those whose health lets them be called, in order; the candidates themselves where that is all of them as they stand. When it lets nobody, the first: the last one left is always tried. */
+/**
+ * The candidates that health does not exclude, in order; `candidates` itself where that is the same list. If health
+ * excludes all, the first one: the last candidate is always tried.
+ */
 const awake = ({ input, candidates, reasons }: Judged, order: readonly number[]): readonly CatalogueEntry[] => {
   const skips = input.frame.number === 0 || order.length === 1 ? null : seenOf(candidates, input.frame).skips
   if (skips === null && order.length === candidates.length && isAscending(order)) return candidates

@@ -1,4 +1,4 @@
-// Which policy a request falls under: every level that speaks, folded into one that the plan reads.
+// The policy of a request: every level that applies, folded into the one that the plan reads.
 import { type PolicyRow, policyKey, STRATEGIES, type Strategy } from '../../domain/steering/policy.ts'
 import { capNanoUsdOf } from '../../lib/money.ts'
 import { type BreakerSettings, breakerSettings } from '../../state/health/breaker.ts'
@@ -8,7 +8,7 @@ import type { EndpointScope } from '../../state/indexes/steering.ts'
 import type { KeyEntry, LiveState } from '../../state/port.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../wire/errors.ts'
 
-/** Where no level says anything (docs/behaviour.md: "Time limits", "Failover"). */
+/** For what no level sets (docs/behaviour.md: "Time limits", "Failover"). */
 const DEFAULTS = {
   connectMs: 5_000,
   firstTokenMs: 60_000,
@@ -26,7 +26,7 @@ const FALLBACK_CODES: ReadonlySet<ErrorCode> = new Set(
 
 /** The policy of one request. Names are lower-cased; a provider or model matches by name or id. */
 export interface EffectivePolicy {
-  /** The policy that speaks first; null: built in. */
+  /** The most specific policy; null: built in. */
   readonly id: string | null
   readonly name: string | null
   readonly source: 'header' | 'key' | 'tenant' | 'global' | 'built_in'
@@ -46,7 +46,7 @@ export interface EffectivePolicy {
   readonly providersOrder: readonly string[]
   readonly providersIgnored: ReadonlySet<string>
   readonly sensitivity: PolicyRow['sensitivity']
-  /** Who may receive payloads of a label: one list for each level that has one. */
+  /** Providers that may receive payloads of a label: one list for each level that has one. */
   readonly sensitiveTo: Readonly<Partial<Record<Label, readonly ReadonlySet<string>[]>>>
   readonly regionOverrideAllowed: boolean
   /** Rate limits of every level that has some: all of them hold. */
@@ -88,7 +88,10 @@ const lists = (levels: readonly Level[], of: (row: PolicyRow) => readonly string
     return names === undefined || names.length === 0 ? [] : [lowered(names)]
   })
 
-/** Folds the levels, first one first: it gives strategy, order, timeouts and fallback; allow-lists and caps come from all of them. */
+/**
+ * Folds the levels, the most specific first: it gives strategy, order, timeouts and fallback; allow-lists and caps come
+ * from all.
+ */
 export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
   const first = levels[0]
   const row = first?.row
@@ -141,10 +144,10 @@ export const lower = (a: number | null, b: number | null): number | null =>
 const capOf = (capsUsd: readonly (number | null)[]): number | null =>
   capsUsd.reduce<number | null>((least, usd) => lower(least, usd === null ? null : capNanoUsdOf(usd)), null)
 
-/** A strategy that this build does not know is none. */
+/** Null for a strategy that this release does not have. */
 const knownStrategy = (name: string | null): Strategy | null => STRATEGIES.find((known) => known === name) ?? null
 
-/** Whoever names a weight means those that are named. */
+/** Given weights replace all default weights. */
 const weightsOf = (given: Partial<ScoreWeights> | undefined): ScoreWeights =>
   given === undefined || Object.keys(given).length === 0
     ? DEFAULT_WEIGHTS
@@ -160,8 +163,8 @@ const sensitiveTo = (levels: readonly Level[]): EffectivePolicy['sensitiveTo'] =
 }
 
 /**
- * Folds an endpoint scope into a copy of the policy. A policy that a header picked goes before the scope; limits hold on both sides,
- * and so does that nobody fails over.
+ * Folds an endpoint scope into a copy of the policy. A policy that a header picked comes before the scope; the limits
+ * of both hold, and either can forbid failover.
  */
 export const withScope = (policy: EffectivePolicy, scope: EndpointScope): EffectivePolicy => {
   const picked = policy.source === 'header'
@@ -180,13 +183,16 @@ export const withScope = (policy: EffectivePolicy, scope: EndpointScope): Effect
   }
 }
 
-/** The built-in policy: where no level speaks. */
+/** The built-in policy: without any level. */
 export const BUILT_IN = effectivePolicy([])
 
 /** What of a key its policies depend on. */
 export type PolicyKey = Pick<KeyEntry, 'tenantId' | 'routingPolicyId'>
 
-/** The policies that speak for a request, most specific first. Throws 404 for one that the header names and the caller may not see. */
+/**
+ * The policies that apply to a request, most specific first. Throws 404 for one that the header names and the caller
+ * may not see.
+ */
 const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: PolicyKey, asked: string | null): Level[] => {
   const policies = live.control.table('policies')
   const levels: Level[] = []
@@ -220,7 +226,7 @@ const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: PolicyKey, 
 
 const MAX_CACHED = 10_000
 
-/** Resolves policies, remembering the answers until a policy changes. */
+/** Resolves policies, cached until a policy changes. */
 export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>) => {
   const cache = new Map<string, EffectivePolicy>()
   live.subscribe(({ changes, refused }) => {
@@ -232,9 +238,9 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
     }
   })
   return (key: PolicyKey, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
-    // Names are found whatever their case: each spelling that clients send must not be remembered apart.
+    // Names are matched without case: spellings must not be cached apart.
     const word = asked === null ? '' : asked.toLowerCase()
-    // Mostly it is the tenant that decides: a text that is there already, whose hash is known.
+    // Mostly the tenant decides alone: its id is an existing text with a cached hash.
     const cacheKey =
       asked === null && scope === null && key.routingPolicyId === null
         ? key.tenantId

@@ -94,7 +94,7 @@ export const nobodyLeft = (
   const { code, param, message } = REFUSALS[reason]
   const details = { rejected_reason: reason }
   const { name } = candidates[at]!
-  // A scope, an override or an alias leads elsewhere than the client's name says: what is refused is where it leads.
+  // A scope, an override or an alias may lead to another name than the client's: that name is refused.
   const model = name.toLowerCase() === intent.model.toLowerCase() ? `"${name}"` : `"${name}" for "${intent.model}"`
   if (reason === 'missing_capability') {
     const lacking = missing(candidates[at]!, intent)!
@@ -104,7 +104,8 @@ export const nobodyLeft = (
       details: { ...details, capability: lacking.capability },
     })
   }
-  // A header is to blame only where one was sent: else it is the policy's rule, and the model is what the client can change.
+  // A header is named as the cause only if it was sent; else the rule is the policy's, and the client can change the
+  // model.
   const { headers } = intent
   const unsent =
     (reason === 'latency_target' && headers.latencyTargetMs === null) ||
@@ -124,7 +125,7 @@ export const primarySkipped = (
     { details: { rejected_reason: reason } },
   )
 
-/** The name is neither a model, nor an alias, nor the alias of an endpoint scope; or what a forced name leads to does not exist. */
+/** The name is neither a model nor an alias, nor the alias of an endpoint scope; or the forced name does not exist. */
 export const unknownModel = (asked: string, name: string): GatewayError =>
   new GatewayError(
     'not_found',

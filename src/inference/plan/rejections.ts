@@ -1,4 +1,4 @@
-// Station 4, second step: what a request, the overrides in force and what is known at the moment say against a candidate.
+// Station 4, second step: why a request, the overrides in force and the current health reject a candidate.
 import { capNanoUsdOf } from '../../lib/money.ts'
 import type { Frame, Signals } from '../../state/health/frame.ts'
 import type { LatencyMetric } from '../../state/health/scores.ts'
@@ -56,7 +56,7 @@ export interface Bounds {
   readonly region: string | null
   /** Null: none are in force. */
   readonly overrides: OverridesInForce | null
-  /** The model as the request names it is blocked, whoever serves it. */
+  /** The model as the request names it is blocked, at every provider. */
   readonly isBlocked: boolean
   /** The lowest of all caps that do not depend on the candidate. */
   readonly capNanoUsd: number | null
@@ -99,14 +99,17 @@ export const boundsOf = (
   }
 }
 
-/** What overrides may be about in a request, whoever serves it. */
+/** Subjects of overrides that a request has, at every provider. */
 export const subjectsOf = ({ model }: PlanIntent, { scope }: EffectivePolicy, keyId: string): string[] => {
   const subjects = [`model:${model.toLowerCase()}`, `key:${keyId}`]
   if (scope !== null) subjects.push(`endpoint:${scope.slug}`)
   return subjects
 }
 
-/** The lowest cap of the tenant's budgets that holds whoever answers: of the tenant, the key and the endpoint scope. Nano-USD. */
+/**
+ * The lowest cap of the tenant's budgets that holds for every candidate: of the tenant, the key and the endpoint scope.
+ * Nano-USD.
+ */
 const hardCapOf = ({ all, of }: HardCaps, { scope }: EffectivePolicy, keyId: string): number | null => {
   if (of.size === 0) return all
   const capNanoUsd = lower(all, of.get(`key:${keyId}`) ?? null)
@@ -121,7 +124,7 @@ const ownHardCap = (entry: CatalogueEntry, { of }: HardCaps): number | null =>
 
 const inNanoUsd = (usd: number | null): number | null => (usd === null ? null : capNanoUsdOf(usd))
 
-/** What speaks against a candidate against which nothing stands already. Null: it may be called. */
+/** The rejection of a candidate without a standing one. Null: it may be called. */
 export const rejection = (
   entry: CatalogueEntry,
   projectedNanoUsd: number | null,
@@ -135,7 +138,7 @@ export const rejection = (
   const overruled = bounds.overrides === null ? null : overruling(entry, bounds.overrides, intent)
   if (overruled !== null) return overruled
   if (missing(entry, intent) !== null) return 'missing_capability'
-  // Eight bytes a token is less than any prompt counts: only what cannot fit is refused before the provider has seen it.
+  // No prompt has more than eight bytes a token: only what cannot fit is refused without the provider.
   if (entry.contextWindow !== null && intent.promptBytes / 8 > entry.contextWindow) return 'context_too_small'
   const capNanoUsd =
     bounds.overrides === null ? bounds.capNanoUsd : lower(bounds.capNanoUsd, ownCap(entry, bounds.overrides))
@@ -179,7 +182,7 @@ export const ownCap = (entry: CatalogueEntry, { maxCostUsdOf: of }: OverridesInF
         inNanoUsd(of.get(`model:${entry.name.toLowerCase()}`) ?? null),
       )
 
-/** The first capability that is asked for and not there. */
+/** The first required capability that the candidate lacks. */
 export const missing = (
   entry: CatalogueEntry,
   { requirements }: Pick<PlanIntent, 'requirements'>,

@@ -1,4 +1,4 @@
-// The inputs of a plan from what its records say: with the state and the frame of then, the same plan is made again.
+// The inputs of a plan from its records: with the state and the frame of that time, the same plan is made again.
 import type { Candidate, Decision } from '../../domain/events/request.ts'
 import type { Static } from '../../lib/schema/schema.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
@@ -18,7 +18,10 @@ export interface RecordedPlan {
   readonly decision: Decision
 }
 
-/** What the records name and do not hold: the control state at `revision`, and the frame. For a what-if, another policy. */
+/**
+ * Inputs that the records name and do not hold: the control state at `revision`, and the frame. For a what-if, another
+ * policy.
+ */
 export type World = Pick<PlanInput, 'policy' | 'catalogue' | 'overrides' | 'frame'>
 
 export const recordedInput = (record: RecordedPlan, world: World): PlanInput => {
@@ -35,7 +38,10 @@ export const recordedInput = (record: RecordedPlan, world: World): PlanInput => 
   }
 }
 
-/** Who had no adapter then: that follows from the settings of the instance that planned, not from the control state. */
+/**
+ * Which candidates had no adapter then: that follows from the settings of the instance that planned, not from the
+ * control state.
+ */
 const asItWas = (catalogue: CandidateSource, candidates: RecordedPlan['candidates']): CandidateSource => {
   const noted = new Map(candidates.map(([, modelId, reason]) => [modelId, reason]))
   const renewed = new Map<CatalogueEntry, CatalogueEntry>()

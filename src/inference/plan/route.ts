@@ -1,5 +1,6 @@
-// Station 4 as the request path calls it: gathers what a plan depends on (scope, overrides, policy, frame, seed), and makes the plan.
-import type { HeaderReader } from '../../lib/http-server/http-server.ts'
+// Station 4 on the request path: gathers the inputs of a plan (scope, overrides, policy, frame, seed), and makes the
+// plan.
+import type { HeaderReader } from '../../lib/http-server/inbound.ts'
 import type { EndpointScope, OverridesInForce, Steering } from '../../state/indexes/steering.ts'
 import type { KeyEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -12,7 +13,10 @@ import { type PlanIntent, subjectsOf } from './rejections.ts'
 
 type RouteDeps = Pick<InferenceDeps, 'live' | 'catalogue' | 'steering' | 'frames' | 'random' | 'userDigest'>
 
-/** Plans a request of a key. Throws when what it names is unknown or closed to it; that nobody may answer is said by the plan (`refused`). */
+/**
+ * Plans a request of a key. Throws when what it names is unknown or not allowed; a plan without a candidate has
+ * `refused`.
+ */
 export type Route = (intent: Intent, key: KeyEntry, headers: HeaderReader, atMs: number) => Plan
 
 const SEEDS = 2 ** 31
@@ -25,7 +29,8 @@ export const planner = (deps: RouteDeps): Route => {
 
   /** Each model's own count, so that the traffic of one does not beat time for another. */
   const nextTurn = (name: string, isAlias: boolean): number => {
-    if (!isAlias && catalogue.resolve(name).length === 0) return 0 // clients send any name: only those that operators gave are counted
+    // clients send any name: only those that operators gave are counted
+    if (!isAlias && catalogue.resolve(name).length === 0) return 0
     const model = name.toLowerCase()
     const turn = turns.get(model) ?? 0
     if (turns.size >= MAX_TURNS) turns.clear()
@@ -120,7 +125,10 @@ const toolNames = ({ body }: Partial<Pick<Intent, 'body'>>): string[] => {
   )
 }
 
-/** 32 bits of what `sticky` goes by, under the tenant's key: they are recorded. What is absent falls back to the API key. */
+/**
+ * 32 bits of the value that `sticky` routes by, digested under the tenant's key since they are recorded. Without that
+ * value, the API key.
+ */
 const stickiness = (
   hashOn: string,
   { user }: Intent,

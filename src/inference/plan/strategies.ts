@@ -1,4 +1,4 @@
-// Station 4, third step: the order in which those that may be called are called. Every random choice comes from the seed.
+// Station 4, third step: the order in which candidates are called. Every random choice is drawn from the seed.
 import type { Strategy } from '../../domain/steering/policy.ts'
 import type { Frame, Signals } from '../../state/health/frame.ts'
 import { type LatencyMetric, ranks, type ScoreWeights } from '../../state/health/scores.ts'
@@ -16,19 +16,24 @@ export interface RankInput {
   readonly metric: LatencyMetric
   readonly weights: ScoreWeights
   readonly seed: number
-  /** How often this strategy was asked for this model before: `round_robin` starts one further each time. */
+  /** How often this model was routed by this strategy before: `round_robin` starts one place further each time. */
   readonly turn: number
   /** What `sticky` hashes, 32 bits. */
   readonly sticky: number
 }
 
-/** `order`: places in the list of candidates, the best first. `keys`: what they were compared by, parallel to the places that were given; lower is better. They are whoever asked's. */
+/**
+ * `order`: places in the list of candidates, the best first. `keys`: what the places were compared by, parallel to the
+ * given places; lower is better. The caller owns them.
+ */
 export interface Ranking {
   readonly order: readonly number[]
   readonly keys: number[] | null
 }
 
-/** Orders the candidates at these places (ascending). Ties keep the order of the catalogue, save where load is to be spread. */
+/**
+ * Orders the candidates at these places (ascending). Ties keep the order of the catalogue, except where load is spread.
+ */
 export const rank = (places: readonly number[], input: RankInput): Ranking => {
   const keys = KEYS[input.strategy](places, input)
   if (keys === null) return { order: places, keys: null }
@@ -46,7 +51,7 @@ const bySignal =
     return places.map((place) => key(signals[place]!, input))
   }
 
-/** Who was never measured goes first, so that it is measured. */
+/** A candidate without measurements comes first, so that it is measured. */
 const UNMEASURED = Number.NEGATIVE_INFINITY
 
 const KEYS: Readonly<Record<Strategy, Keys>> = {
@@ -73,7 +78,7 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
   ),
   highest_throughput: bySignal(({ tokensPerSecond }) => (tokensPerSecond === null ? UNMEASURED : -tokensPerSecond)),
   least_busy: bySignal(({ inFlight }) => inFlight),
-  // Who reports no limit has none that is known to be near.
+  // A provider that reports no limit counts as far from it.
   usage_based: bySignal(({ headroom }) => -(headroom ?? 1)),
   balanced: (places, { entries, projectedNanoUsd: all, frame, weights, metric }) => {
     const costs = places.length === all.length ? all : costsAt(places, all)
@@ -95,13 +100,15 @@ const costsAt = (places: readonly number[], all: readonly (number | null)[]) => 
 const exponential = (draw: number, weight: number): number =>
   weight > 0 ? -Math.log(1 - draw) / weight : Number.POSITIVE_INFINITY
 
-/** Among equals the lower priority goes first, and among those the seed decides: load must not pile up on the first name. */
+/** Among equals the lower priority comes first, then the seed decides: load must not pile up on the first name. */
 const drawnTies = (places: readonly number[], { entries, seed }: RankInput): number[] => {
   const draw = drawing(seed)
   return places.map((place) => entries[place]!.priority + draw())
 }
 
-/** What places are sorted by: tiers, then keys, then ties. Keys and ties are parallel to `places`, tiers to the candidates. */
+/**
+ * Places are sorted by tiers, then keys, then ties. Keys and ties are parallel to `places`, tiers to the candidates.
+ */
 interface SortInput {
   readonly places: readonly number[]
   readonly keys: readonly number[]
@@ -134,7 +141,10 @@ const goesBefore = (a: number, b: number, { places, keys, ties, tiers }: SortInp
   return ties !== null && ties[a]! < ties[b]!
 }
 
-/** What `balanced` compared of these places, in its own list, as ranks by place of all candidates: higher is better, null where none was compared. */
+/**
+ * The ranks that `balanced` compared, by place of all candidates, written into its own list: higher is better, null
+ * where none was compared.
+ */
 export const scoresOf = (count: number, places: readonly number[], keys: number[]): (number | null)[] => {
   if (places.length === count) {
     for (let i = 0; i < count; i++) keys[i] = -keys[i]!

@@ -1,4 +1,5 @@
-// The record of an admission, `RequestAdmitted`, as JSON text. Most are like others of the same candidates: for those the text is there, but for numbers.
+// The record of an admission, `RequestAdmitted`, as JSON text. Most differ from others of the same candidates by
+// numbers only: those are filled into a template.
 import type { BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { Decision } from '../../domain/events/request.ts'
 import { areSame } from '../../lib/collections/shallow-equal.ts'
@@ -14,7 +15,7 @@ import { type KnownTemplates, Templates } from './templates.ts'
 /** What is admitted. */
 export interface Admission {
   readonly plan: Plan
-  /** Who is called first. */
+  /** The candidate that is called first. */
   readonly entry: CatalogueEntry
   /** As the gateway estimates them. */
   readonly promptTokens: number
@@ -22,7 +23,7 @@ export interface Admission {
   readonly reservedNanoUsd: number | null
 }
 
-/** The facts without their closing brace, and what an admission says beyond them. */
+/** The facts without their closing brace, and the other members of an admission. */
 export const admittedJson = (
   facts: FactsText,
   admission: Admission,
@@ -37,13 +38,16 @@ export const admittedJson = (
   return pieces
 }
 
-/** All members but facts and budgets, each with a comma in front. The decision, which is the last, lacks its scores, which change with every price, and its brace. */
+/**
+ * All members but facts and budgets, each with a comma in front. The decision comes last, without its closing brace and
+ * its scores, which change with every price.
+ */
 const membersJson = ({ plan, entry, promptTokens, reservedNanoUsd }: Admission): string => {
   const decision = JSON.stringify(decisionWith(plan, null)).slice(0, -1)
   return `,"candidates":${candidatesJson(plan)}${entryTexts(entry).first}${promptTokens},"reserved_nano_usd":${reservedNanoUsd},"decision":${decision}`
 }
 
-/** Lists are those of the catalogue: where nothing speaks against any candidate their text stays the same. */
+/** The lists are those of the catalogue: without a rejection their text stays the same. */
 const listTexts = new WeakMap<readonly CatalogueEntry[], string>()
 
 /** `candidateList` as JSON text. */
@@ -64,13 +68,13 @@ const listJson = (candidates: Plan['candidates'], reasons: Plan['reasons']): str
   return `${json}]`
 }
 
-/** Texts of the scores that candidates of a list were given last: as long as nobody's health or price changes they stay the same. */
+/** Texts of the last scores of a list of candidates: they stay the same until a health or a price changes. */
 const scoreTexts = new WeakMap<
   readonly CatalogueEntry[],
   { readonly scores: readonly (number | null)[]; json: string }
 >()
 
-/** The runtime takes long for fractions: 2 us for those of five candidates where memory is cold. */
+/** Cached, since the runtime is slow to format fractions. */
 const scoresJson = (candidates: readonly CatalogueEntry[], scores: readonly (number | null)[]): string => {
   const last = scoreTexts.get(candidates)
   if (last !== undefined && areSame(last.scores, scores)) return last.json
@@ -79,7 +83,10 @@ const scoresJson = (candidates: readonly CatalogueEntry[], scores: readonly (num
   return json
 }
 
-/** What the text of an admission depends on beside its list of candidates and its gaps: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */
+/**
+ * What the text of an admission depends on beside its list of candidates and its gaps. A dependency that is missing
+ * here and in `isPlain` would put wrong facts into records.
+ */
 interface PlainKey {
   readonly entry: CatalogueEntry
   readonly source: Decision['source']
@@ -90,7 +97,7 @@ interface PlainKey {
 
 const templates = new Templates<readonly CatalogueEntry[], PlainKey>()
 
-/** Nothing speaks against any candidate, and the plan had nothing else to look at than most have. */
+/** No candidate is rejected, and the plan has no rare inputs. */
 const isPlain = ({ input, reasons }: Plan): boolean => {
   const { intent, overrides } = input
   const { headers } = intent

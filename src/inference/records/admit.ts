@@ -15,7 +15,10 @@ const RETRY_AFTER_S = 1
 /** In the records of a request without a plan. */
 const NO_PLAN = { seed: 0, frame: STILL }
 
-/** What both records of a request hold about it, made once. Notes the revision. `user`: keyed digest of the end user. */
+/**
+ * The members that both records of a request share, made once. Notes the revision. `user`: keyed digest of the end
+ * user.
+ */
 export const factsText = (exchange: Exchange, revision: string, user: string | null): FactsText => {
   const { identity, key, intent, plan } = exchange
   exchange.revision = revision
@@ -46,7 +49,7 @@ export const admit = async (exchange: Planned, deps: Pick<InferenceDeps, 'spool'
   }
 }
 
-/** The first step of `admit`, for callers that await it themselves: then comes `admitted`, or `notAdmitted` with the error. */
+/** The first step of `admit`, for a caller that awaits it itself: then `admitted`, or `notAdmitted` with the error. */
 export const appendAdmission = (exchange: Planned, deps: Pick<InferenceDeps, 'spool'>): Promise<Appended> => {
   const { intent, plan } = exchange
   const entry = plan.ordered[exchange.passedOver]!
@@ -100,8 +103,8 @@ export const admitAttempt = async (
 }
 
 /**
- * Appends `request.extended` before the stream goes on: if the process dies, recovery charges what was reserved last and
- * not what was reserved first. Returns the error when it could not be written.
+ * Appends `request.extended` before the stream goes on: if the process dies, recovery charges the last reservation and
+ * not the first. Returns the error when the record could not be written.
  */
 export const admitMore = async (
   exchange: Admitted,

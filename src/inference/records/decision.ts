@@ -1,4 +1,4 @@
-// What the records of a request say about its plan: enough to show why, and to make the same plan again.
+// The decision in the records of a request: enough to show why it was routed so, and to make the same plan again.
 
 import type { Candidate, Decision } from '../../domain/events/request.ts'
 import type { Static } from '../../lib/schema/schema.ts'
@@ -19,7 +19,7 @@ export const candidateList = ({ candidates, reasons }: Plan): Static<typeof Cand
 /** The inputs of the plan that stand nowhere else, and what it came to. */
 export const decisionOf = (plan: Plan): Decision => decisionWith(plan, plan.scores)
 
-/** `scores`: null where they are said elsewhere. */
+/** `scores`: null where they are written elsewhere. */
 export const decisionWith = (plan: Plan, scores: Plan['scores']): Decision => {
   const { input, policy } = plan
   const { intent, overrides } = input

@@ -1,5 +1,5 @@
-// The record of an outcome, `RequestSettled`, as JSON text. Most requests end as others of the same model did: for those the text is there, but for numbers.
-// As a part of records that are written over: ids, facts and both records of a request take 4.5 to 6.5 us in a loop instead of 7.4 to 11 (docs/decisions/0052).
+// The record of an outcome, `RequestSettled`, as JSON text. Most differ from others of the same model by numbers only:
+// those are filled into a template (docs/decisions/0052-records-written-over.md).
 import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
 import type { AttemptSummary, RequestFacts, RequestSettled } from '../../domain/events/request.ts'
 import type { Static } from '../../lib/schema/schema.ts'
@@ -43,7 +43,7 @@ type PlainExchange = SettledExchange & {
   readonly usage: Usage
 }
 
-/** The facts, which a request with an outcome to record has, and what a settlement says beyond them. */
+/** The facts, and the other members of a settlement. */
 export const settledJson = (
   exchange: SettledExchange,
   ending: Ending,
@@ -116,7 +116,7 @@ const howEnded = (ending: Ending, entry: CatalogueEntry | null, fallbackUsed: bo
   cache_hit: false,
 })
 
-/** The first attempt went well, its usage is known, and nothing is to be said beyond that. */
+/** The first attempt succeeded, its usage is known, and the record has no optional members. */
 const isPlain = (exchange: SettledExchange, ending: Ending, measured: Measured): exchange is PlainExchange => {
   const { entry, attempts, usage, admission, admittedMs, plannedMs, shaping } = exchange
   return (
@@ -143,7 +143,10 @@ const isPlainSuccess = (attempt: AttemptSummary, { provider, name }: CatalogueEn
   attempt.provider === provider &&
   attempt.model === name
 
-/** What the text of a plain outcome depends on beside its model and its gaps: whatever is left out here, and in `isPlain`, would be said of requests that it is not true of. */
+/**
+ * What the text of a plain outcome depends on beside its model and its gaps. A dependency that is missing here and in
+ * `isPlain` would put wrong facts into records.
+ */
 interface PlainKey {
   /** What the id of its admission begins with. */
   readonly idPrefix: string

@@ -1,4 +1,5 @@
-// What a provider reports as usage, as the log may keep it: numbers and their names. A provider that echoes text there tells the log nothing.
+// The usage of a provider as the log holds it: numbers and their names. Text that a provider echoes there does not
+// reach the log.
 import { isObject } from '../../wire/json.ts'
 
 const MAX_CHARS = 4_096
@@ -8,7 +9,10 @@ const NAME = /^[A-Za-z0-9_.-]{1,64}$/
 const KNOWN = new Set<string>()
 const MOST_KNOWN = 256
 
-/** Numbers, booleans and nulls under short plain names, at most 3 levels, as JSON text; `null` when that is no object or more than 4 KiB. */
+/**
+ * Numbers, booleans and nulls under short plain names, at most 3 levels, as JSON text; `null` for any other value or
+ * more than 4 KiB.
+ */
 export const rawUsageJson = (raw: unknown): string => {
   if (!isObject(raw)) return 'null'
   const json = isAllPlain(raw, 1) ? JSON.stringify(raw) : numbersJson(raw, 1)

@@ -5,7 +5,10 @@ import type { TextPiece } from '../../lib/text/text-pieces.ts'
 import { type GapValue, GrowingTemplate, gap } from '../../lib/text/text-template.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 
-/** Facts with a longer name of a model are not cached: no model has one, and a name cut from a body keeps all of that body alive. */
+/**
+ * Facts with a longer name of a model are not cached: no model has one, and a name cut from a body retains all of that
+ * body.
+ */
 const MAX_NAME_CHARS = 128
 type Facts = Static<typeof RequestFacts>
 /** Facts of one request, and those that change every second. The ids and the user consist of `[A-Za-z0-9._-]`. */

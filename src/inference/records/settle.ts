@@ -1,4 +1,5 @@
-// Station 8: the outcome. Written on every way out and before the client holds the last byte; exactly one for each admission.
+// Station 8: the outcome. Written on every way out and before the client gets the last byte; exactly one for each
+// admission.
 import { failpoint } from '../../lib/process/failpoints.ts'
 import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -35,7 +36,10 @@ export const settle = async (
   settlement.written()
 }
 
-/** The steps of `settle`, for callers that await the record themselves: make one for a request, then `written` or `refused`. */
+/**
+ * The steps of `settle`, for a caller that awaits the record itself: make one for a request, then `written` or
+ * `refused`.
+ */
 export class Settlement {
   /** Null: the request leaves no record, since no key was identified. */
   readonly record: Promise<Appended> | null
@@ -60,7 +64,9 @@ export class Settlement {
     this.#report(true)
   }
 
-  /** The outcome is not written, or not in time. Returns the error for the client; null: the response that it would get anyway. */
+  /**
+   * The outcome is not written, or not in time. Returns the error for the client; null: its response stays what it is.
+   */
   refused(error: unknown): GatewayError | null {
     const { exchange, ending } = this
     const recorded = error instanceof SpoolClosed && error.written !== null

@@ -1,4 +1,5 @@
-// Templates of records that were made once: a few for each thing that many of them are about, as long as it lives. What they gain stands in `lib/text/text-template.ts`.
+// Templates of records: a few for each subject that many records have in common, as long as the subject lives
+// (`lib/text/text-template.ts`).
 import type { FilledText, GapValue, TextTemplate } from '../../lib/text/text-template.ts'
 
 interface Known<Key> {
@@ -8,7 +9,10 @@ interface Known<Key> {
 }
 
 const MOST = 8
-/** Making one takes as long as a dozen texts without: it is made for the second that has none (what comes once is not worth it), then for each of so many. */
+/**
+ * Making a template costs as much as a dozen texts: it is made at the second miss (the first may stay the only one),
+ * then at every sixteenth.
+ */
 const LEARN_FIRST = 2
 const LEARN_EVERY = 16
 /** Where most have none all the same, for each of twice as many from time to time, up to this. */
@@ -42,7 +46,10 @@ export class KnownTemplates<Key> {
     return true
   }
 
-  /** Makes one in place of that of the same key, which it outgrew, or of the oldest; none where these very values do not go into it. */
+  /**
+   * Makes a template in place of the outgrown one of the same key, or of the oldest; none where the given values do not
+   * fit it.
+   */
   learn(
     key: Key,
     values: readonly GapValue[],

@@ -4,7 +4,10 @@ import { stages } from '../../lib/event-loop/stages.ts'
 import { GatewayError, stopping } from '../../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
-/** Deadlines are kept to this precision by one sweep over all requests, instead of by timers of each (gain: `lib/event-loop/deadlines.ts`); a client that left is noticed as soon. */
+/**
+ * Precision of deadlines: one sweep over all requests instead of a timer for each (`lib/event-loop/deadlines.ts`). The
+ * sweep also notices clients that disconnected.
+ */
 const SWEEP_MS = 50
 /** After the deadline of a drain the rest is ended and has this long to be settled. */
 const SETTLE_MS = 2_000
@@ -49,7 +52,9 @@ export class ActiveRequests {
     this.#draining = true
   }
 
-  /** Refuses new requests and waits for those in flight; what is left after the time is ended and settled as interrupted. */
+  /**
+   * Refuses new requests and waits for those in flight; those left after the time are ended and settled as interrupted.
+   */
   async drain(timeoutMs: number): Promise<void> {
     this.close()
     if (await this.#empty(timeoutMs)) return
@@ -68,7 +73,9 @@ export class ActiveRequests {
     return empty
   }
 
-  /** At the end of a turn: what has come in time, however long the process stood still, has gone on by then. */
+  /**
+   * At the end of an iteration: bytes that came in time are processed by then, however long the process was suspended.
+   */
   readonly #endOverdue = (): void => {
     if (this.#all.size === 0) {
       if (this.#sweep !== null) clearInterval(this.#sweep)

@@ -45,7 +45,7 @@ export interface Observed {
   /** The status that the client got, or would have got. */
   readonly status: number
   readonly error: GatewayError | null
-  /** Who answered, or was called last; null when nobody was. */
+  /** The candidate that answered, or was called last; null when none was called. */
   readonly entry: Pick<CatalogueEntry, 'provider' | 'name'> | null
   readonly fallbackUsed: boolean
   readonly attempts: readonly AttemptSummary[]

@@ -1,4 +1,5 @@
-// One request on its way through the stations: what is known of it so far. Made by `http/`, filled station by station, settled once.
+// One request and what is known of it as it passes the stations. Made by `http/`, filled station by station, settled
+// once.
 
 import { type AttemptSummary, shownAttempt } from '../../domain/events/request.ts'
 import type { Listed } from '../../lib/collections/index-set.ts'
@@ -19,13 +20,13 @@ import type { Plan } from '../plan/plan.ts'
 import type { FactsText } from '../records/record-text.ts'
 import type { RequestTrace } from './trace.ts'
 
-/** Who a request is: made at arrival, the same in every answer, record and header. */
+/** The identity of a request: made at arrival, the same in every answer, record and header. */
 export interface Identity {
-  /** Ours and unique, `req_<UUIDv7>`. */
+  /** The gateway's own id, unique: `req_<UUIDv7>`. */
   readonly id: string
-  /** The client's label (`X-Request-ID`, sanitised) when sent, else our id. Echoed, never a key for anything. */
+  /** The client's label (`X-Request-ID`, sanitised) when sent, else `id`. Echoed, and never used as a key. */
   readonly requestId: string
-  /** 32 hex digits: of a valid `traceparent`, else made from our id. */
+  /** 32 hex digits: of a valid `traceparent`, else made from `id`. */
   readonly traceId: string
   /** Arrival: Unix milliseconds and, for durations, the monotonic clock. */
   readonly atMs: number
@@ -40,7 +41,10 @@ export type WaitReason = 'first_token' | 'idle'
 /** What the gateway calls a provider for by itself. */
 export type Purpose = 'test' | 'detection'
 
-/** An outcome holds at most 64 attempts, of which a policy allows 16 calls: so much is left for candidates that are passed over. */
+/**
+ * An outcome holds at most 64 attempts, of which a policy allows 16 calls: the rest is for candidates that are passed
+ * over.
+ */
 const LISTED_SKIPS = 48
 
 const NO_SHAPING: readonly string[] = []
@@ -49,10 +53,13 @@ export class Exchange implements Listed {
   /** Among the requests in flight. */
   place = -1
   key: KeyEntry | null = null
-  /** Why the gateway itself asks; null for a client's request. */
+  /** Why the gateway itself makes the request; null for a client's request. */
   purpose: Purpose | null = null
   intent: Intent | null = null
-  /** What is known of a request before all of it is: a refusal tells it to the client too. */
+  /**
+   * Known before the intent is read, for refusals: the model name of the body, and whether the debug block is
+   * requested.
+   */
   requestedModel: string | null = null
   wantsDebug = false
   plan: Plan | null = null
@@ -60,7 +67,7 @@ export class Exchange implements Listed {
   held: Held | null = null
   /** What it holds of budgets; null: it falls under none. Charged and given back by the settlement. */
   budgets: RequestBudgets | null = null
-  /** Whose attempt is reserved and not begun yet. */
+  /** The candidate whose attempt is reserved and has not begun. */
   reservedFor: CatalogueEntry | null = null
   /** Candidates before the first one that its budgets allow. */
   passedOver = 0
@@ -75,13 +82,13 @@ export class Exchange implements Listed {
   admittedMs: number | null = null
   /** Set once `request.admitted` is durable. */
   admission: Appended | null = null
-  /** What admission and settlement both say of the request. */
+  /** The members that admission and settlement share. */
   factsText: FactsText | null = null
   settled = false
 
   readonly attempts: AttemptSummary[] = []
   #skips = 0
-  /** Who was called last: who served or failed the request. */
+  /** The candidate that was called last: it served or failed the request. */
   entry: CatalogueEntry | null = null
   /** Of the provider that was called last. */
   kind: ProviderKind | null = null
@@ -103,7 +110,7 @@ export class Exchange implements Listed {
   /** Of all attempts: what the `gateway` block shows. */
   costNanoUsd: number | null = null
 
-  /** Its connection; told when it is no longer in flight, before its last bytes go out. */
+  /** The client's connection; notified when the request is no longer in flight, before its last bytes are sent. */
   client: Pick<Inbound, 'letGo'> | null = null
 
   /** Null while traces are off. */
@@ -112,13 +119,16 @@ export class Exchange implements Listed {
   /** The call under way may be billed: it was sent, and not refused by the provider. */
   mayBill = false
 
-  /** Monotonic milliseconds after which the request, or the wait for the upstream, is ended; moved by the stations, watched by `ActiveRequests`. */
+  /**
+   * Monotonic milliseconds after which the request, or the wait for the upstream, is ended. Set by the stations,
+   * enforced by `ActiveRequests`.
+   */
   deadlineMs = Number.POSITIVE_INFINITY
   waitDeadlineMs = Number.POSITIVE_INFINITY
   waitReason: WaitReason = 'first_token'
   ended: EndReason | null = null
   waitEnded: WaitReason | null = null
-  /** Told when the request is ended: a stream whose client does not read must still be settled. */
+  /** Called when the request is ended: a stream whose client does not read must still be settled. */
   onEnd: (() => void) | null = null
   #upstream: Cancellation | null = null
   #wake: (() => void) | null = null
@@ -128,12 +138,15 @@ export class Exchange implements Listed {
 
   constructor(readonly identity: Identity) {}
 
-  /** Ends the request when its client leaves. The signal of a `Request` is a DOM object, dear for the many that end within milliseconds: the sweep asks for it. */
+  /**
+   * Ends the request when its client disconnects. The signal of a `Request` is a DOM object, too expensive for the many
+   * requests that end within milliseconds: the sweep creates it.
+   */
   watch(request: Pick<Inbound, 'signal'>): void {
     this.#unwatched = request
   }
 
-  /** Called by the sweep: whoever is still here is listened to. */
+  /** Called by the sweep for requests still in flight: watches the client from now on. */
   listenToClient(): void {
     const request = this.#unwatched
     if (request === null) return
@@ -143,7 +156,10 @@ export class Exchange implements Listed {
     else signal.onabort = () => this.end('client')
   }
 
-  /** A signal for one upstream call. Aborted already when the request has ended, or its client is known to have left, whom no sweep has asked for yet. */
+  /**
+   * A signal for one upstream call. Aborted from the start when the request has ended or its client has disconnected,
+   * which the sweep may not have noticed yet.
+   */
   newSignal(): CancelSignal {
     if (this.#unwatched?.signal.aborted) this.listenToClient()
     this.#upstream = new Cancellation()
@@ -161,7 +177,7 @@ export class Exchange implements Listed {
     this.onEnd?.()
   }
 
-  /** Ends the upstream call under way because it kept us waiting. */
+  /** Ends the upstream call under way because it took too long. */
   endWait(): void {
     this.waitEnded = this.waitReason
     this.waitDeadlineMs = Number.POSITIVE_INFINITY
@@ -206,7 +222,7 @@ export class Exchange implements Listed {
     return Math.max(0, Math.round(performance.now() - this.identity.startedMs))
   }
 
-  /** What the `gateway` block says about it. */
+  /** The facts for the `gateway` block. */
   facts(): GatewayFacts {
     const { identity, intent, plan, entry } = this
     return {

@@ -23,7 +23,9 @@ export type Called = Admitted & {
 /** The candidate that was called last has answered, or its stream has begun. */
 export type Answered = Called
 
-/** The plan is made on a `revision`. `user`: keyed digest of the end user. From now on the limit of the policy bounds the request. */
+/**
+ * Notes the plan, made on a `revision`. `user`: keyed digest of the end user. From now on the policy limits the time.
+ */
 export const planned = (
   exchange: Exchange,
   intent: Intent,
@@ -39,7 +41,7 @@ export const planned = (
   return exchange as Planned
 }
 
-/** The candidate is called: the exchange forgets the attempt before. The call itself has begun in the book of health. */
+/** Notes the candidate and clears what the attempt before left. The call itself has begun in the book of health. */
 export const called = (exchange: Admitted, entry: CatalogueEntry, kind: ProviderKind): Called => {
   exchange.entry = entry
   exchange.kind = kind

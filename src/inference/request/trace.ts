@@ -1,5 +1,6 @@
-// Traces of requests: one SERVER span, and a CLIENT span for each call to a provider, named by the GenAI semantic conventions of OpenTelemetry. Never a
-// prompt, an answer or a key. While traces are off there is none of this: an exchange's `trace` is null.
+// Traces of requests: one SERVER span, and a CLIENT span for each call to a provider, named by the GenAI semantic
+// conventions of OpenTelemetry. Never a prompt, an answer or a key. While traces are off, the `trace` of an exchange is
+// null.
 
 import type { AttemptSummary } from '../../domain/events/request.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'
@@ -14,7 +15,7 @@ import type { Exchange, Identity } from './exchange.ts'
 export interface TracesDeps {
   /** Of traces that begin here, out of 100; those that others began are continued as their sender decided. */
   readonly samplePercent: number
-  /** Providers are told of the trace. */
+  /** The trace is continued at providers. */
   readonly propagate: boolean
   /** Given each trace that ended. Must be cheap and must not throw. */
   readonly take: (finished: FinishedTrace) => void
@@ -110,7 +111,7 @@ export class RequestTrace {
   }
 }
 
-/** What nobody has does not become the name of a span: there may be any number of them. */
+/** A name that is not a model does not become the name of a span: clients send any number of them. */
 const modelOf = ({ plan, intent }: Exchange): string | null =>
   plan === null || plan.ordered.length === 0 ? null : (intent?.model ?? null)
 

@@ -1,4 +1,4 @@
-// `POST /v1/feedback`: what a client thinks of an answer that it got. In the log before it is acknowledged, like an outcome.
+// `POST /v1/feedback`: a client's rating of an answer. In the log before it is acknowledged, like an outcome.
 
 import {
   DEFAULT_METRIC,
@@ -38,7 +38,7 @@ export type FeedbackDeps = Pick<
 
 const BODY_LIMIT_BYTES = 64 * 1024
 
-/** What a client may say. The number is at most 1 and at least -1. */
+/** The feedback of a client. The number is at most 1 and at least -1. */
 export const FeedbackBody = closed(
   t.Object({
     request_id: t.String({ minLength: 1, maxLength: 128 }),
@@ -74,7 +74,10 @@ const checkedBody = (body: unknown): Static<typeof FeedbackBody> => {
   return given
 }
 
-/** Takes feedback of an authenticated caller. Throws 400, 401, 403, 404 (never a false one), 429, or 502 when it cannot be known whether the request exists. */
+/**
+ * Takes feedback of an authenticated caller. Throws 400, 401, 403, 404 (never a false one), 429, or 502 when it is not
+ * certain whether the request exists.
+ */
 export const giveFeedback = async (request: Request, atMs: number, deps: FeedbackDeps): Promise<FeedbackView> => {
   const key = authenticate(request.headers, deps, atMs)
   requireScope(key, 'inference')

@@ -1,4 +1,4 @@
-// `GET /v1/models`: the catalogue as clients see it, one entry for each name and alias, those of endpoint scopes included.
+// `GET /v1/models`: the catalogue for clients, one entry for each name and alias, including those of endpoint scopes.
 
 import type { EndpointScope, OverridesInForce } from '../../state/indexes/steering.ts'
 import type { Catalogue, CatalogueEntry } from '../../state/port.ts'
@@ -20,8 +20,9 @@ const modelObject = (id: string, entry: CatalogueEntry): ModelObject => ({
 })
 
 /**
- * Every name and alias that the tenant can call now (a killed provider, a blocked model and a closed scope it cannot), with the numbers of the first candidate
- * in priority order: names first, then aliases of models and of endpoint scopes, each list in the order of its ids.
+ * Every name and alias that the tenant can call now (not those of a killed provider, a blocked model or a closed
+ * scope), with the numbers of the first candidate in priority order: names first, then aliases of models and of
+ * endpoint scopes, each list in the order of its ids.
  */
 export const listModels = (
   catalogue: Catalogue,
@@ -48,7 +49,10 @@ export const listModels = (
   return { object: 'list', data: [...sorted([...names.values()]), ...sorted([...aliases.values()])] }
 }
 
-/** Where a request for an alias of the scope goes, first one first: the forced model, else those that it prefers; preferred providers before the others. */
+/**
+ * The rows that an alias of the scope leads to, the first one first: the forced model, else the preferred ones;
+ * preferred providers before the others.
+ */
 const rowsOfScope = (scope: EndpointScope, catalogue: Catalogue): CatalogueEntry[] => {
   const policy = withScope(BUILT_IN, scope)
   const models = policy.forcedModel === null ? policy.preferredModels : [policy.forcedModel]

@@ -1,10 +1,10 @@
-// Looking for one request that may be on its way to the request log: for feedback, and for the reads of one request. What is not known now is 502 and
-// retryable, never a false 404.
+// Finds one request that may be on its way to the request log: for feedback, and for the reads of one request. Without
+// certainty it throws 502, which is retryable, and never a false 404.
 import { pause } from '../../lib/event-loop/sleep.ts'
 import type { ServedRequests } from '../../state/indexes/recent-requests.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
-/** A request that somebody means. */
+/** The request that was found. */
 export interface FoundRequest {
   readonly id: string
   readonly requestId: string
@@ -12,22 +12,25 @@ export interface FoundRequest {
   readonly modelId: string | null
 }
 
-/** The request log of all instances. What is asked of it throws when it cannot be read now. */
+/** The request log of all instances. Its methods throw when it cannot be read now. */
 export interface RequestLookup {
   /** Other processes write to it: the latest of a label may be theirs. */
   readonly hasOthers: boolean
   /** By id, else the tenant's latest with that label. `foreign`: the id is another tenant's. Null: not there. */
   find(idOrLabel: string, tenantId: string): Promise<FoundRequest | 'foreign' | null>
-  /** Whether it has read of a request with this id, of that time (Unix milliseconds): an outcome, or that it was admitted and nothing more yet. */
+  /**
+   * Whether it has a record of a request with this id, of that time (Unix milliseconds): an outcome, or an admission
+   * without one.
+   */
   isKnown(id: string, atMs: number): Promise<boolean>
-  /** How far it is behind the log, milliseconds; null: that cannot be told. */
+  /** Milliseconds that it is behind the log; null: not known. */
   behindMs(): Promise<number | null>
 }
 
-/** Who asks for which request. */
+/** Which request a caller looks for. */
 export interface Asked {
   readonly idOrLabel: string
-  /** Null: whoever's. */
+  /** Null: of any tenant. */
   readonly tenantId: string | null
   /** When, Unix milliseconds. */
   readonly atMs: number
@@ -37,7 +40,7 @@ export interface Asked {
   readonly param: string | null
 }
 
-/** A row of the request log, as much of it as tells which request it is of. */
+/** The fields of a row in the request log that identify its request. */
 export interface RequestRow {
   readonly id: string
   readonly tenant_id: string | null
@@ -58,26 +61,30 @@ export interface RowSearchDeps {
 
 /** How long is looked for what may come. */
 const LOOK_FOR_MS = 2_000
-/** Rows come within a quarter of a second, nearly always: soon again at first, then less often. */
+/** Nearly every row comes within a quarter of a second: short waits first, then longer ones. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 400
-/** What was answered before a question is in the request log after so long, and as much longer as that is behind: others ship what they served meanwhile. */
+/**
+ * A request answered before the query is in the request log after so long, plus the time that the log is behind: other
+ * instances ship theirs meanwhile.
+ */
 const ARRIVES_MS = 1_000
 /** An id that is younger may be on its way from another instance. */
 const YOUNG_MS = 60_000
-/** What is not young was admitted or refused longer ago than this: a request log that is closer to the log has read of it. */
+/** A request older than this is in a request log that is less behind the log than that. */
 const CURRENT_MS = 10_000
 const OUR_ID = /^req_([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-/** When an id of ours was made, Unix milliseconds; null for anything else. */
+/** When an id of the gateway was made, Unix milliseconds; null for any other text. */
 export const bornAtMs = (id: string): number | null => {
   const match = OUR_ID.exec(id)
   return match === null ? null : Number.parseInt(match[1]! + match[2]!, 16)
 }
 
 /**
- * The request that feedback is about: of this process's memory, else of the request log. An id is of one request; a label of the latest, which only the request
- * log knows where others serve too, once what they answered before the question has come to it. Throws 404, or 502 when it cannot be known.
+ * The request that feedback is about: from the memory of this process, else from the request log. An id names one
+ * request. A label names the latest with it, which only the request log has when other instances serve too, once it has
+ * all requests answered before the query. Throws 404, or 502 without certainty.
  */
 export const requestMeant = async (
   asked: Asked & { readonly tenantId: string },
@@ -89,7 +96,7 @@ export const requestMeant = async (
   if (here !== null && (here.id === idOrLabel || !requestLookup.hasOthers)) return here
   const bornMs = bornAtMs(idOrLabel)
   return lookedFor(asked, async (elapsedMs) => {
-    // Asked before the rows are: what it is behind by when they were read, it may have read since.
+    // Read before the rows: the log may catch up while they are read.
     const arrived = await hasArrived(elapsedMs, requestLookup)
     const found = await requestLookup.find(idOrLabel, tenantId)
     if (found === 'foreign') throw unknown(asked)
@@ -104,8 +111,9 @@ export const requestMeant = async (
 }
 
 /**
- * The row of the request that is read of, by id or by the latest label in the request log. What this process has served since is waited for; so is an id that may be
- * on its way, and one that has no outcome yet. Throws 404, or 502 when there is no row in two seconds. What `read` throws is for clients.
+ * The row of a request by id, or by the latest label in the request log. Waits for rows of requests that this process
+ * served since, for an id that may be on its way, and for one without an outcome. Throws 404, or 502 when there is no
+ * row within two seconds. The errors of `read` are for clients.
  */
 export const rowMeant = <Row extends RequestRow>(
   asked: Asked,
@@ -136,7 +144,7 @@ export const ownRow = async <Row extends RequestRow>(
   if (own !== null || tenantId === null || bornAtMs(idOrLabel) === null) return own
   const row = await read(idOrLabel, null)
   if (row?.id !== idOrLabel) return null
-  // Read twice, and the row may have come between: only what it says tells whose it is.
+  // Between the two reads the row may have come: only the row itself shows its tenant.
   return row.tenant_id === tenantId ? row : 'foreign'
 }
 
@@ -146,14 +154,17 @@ const newerOf = (one: FoundRequest | null, other: FoundRequest | null): FoundReq
   return one.id < other.id ? other : one
 }
 
-/** Whether rows that are read now, this long after the question, tell of all that was answered before it. */
+/** Whether rows that are read now, this long after the query, include all requests that were answered before it. */
 const hasArrived = async (elapsedMs: number, requestLookup: Pick<RequestLookup, 'behindMs'>): Promise<boolean> => {
   if (elapsedMs < ARRIVES_MS) return false
   const behindMs = await requestLookup.behindMs()
   return behindMs !== null && elapsedMs >= ARRIVES_MS + behindMs
 }
 
-/** What is to be said of an id of ours that has no row, should none come. Throws 404 when none will, 502 when that cannot be known. */
+/**
+ * The error for an id of the gateway without a row, if none comes. Throws 404 when none will come, 502 without
+ * certainty.
+ */
 const missing = async (
   asked: Asked,
   bornMs: number,
@@ -161,7 +172,7 @@ const missing = async (
 ): Promise<GatewayError> => {
   const ageMs = asked.atMs - bornMs
   if (Math.abs(ageMs) <= YOUNG_MS) return notKnownYet()
-  if (ageMs < 0) throw unknown(asked) // of a time to come: nobody made it
+  if (ageMs < 0) throw unknown(asked) // of a time to come: not an id of the gateway
   // In this order: what it was behind by, it may have read since.
   const behindMs = await requestLookup.behindMs()
   if (await requestLookup.isKnown(asked.idOrLabel, bornMs)) return noOutcomeYet()
@@ -170,8 +181,8 @@ const missing = async (
 }
 
 /**
- * Looks until something is found, for two seconds at most and as long as the client stays; then throws the error that it found instead. What `look` throws ends it,
- * as 502 unless it is for clients.
+ * Looks until something is found, for at most two seconds and as long as the client is connected; then throws the last
+ * error that `look` returned. An error that `look` throws ends it, as 502 unless it is for clients.
  */
 const lookedFor = async <Found extends object>(
   { signal }: Pick<Asked, 'signal'>,
