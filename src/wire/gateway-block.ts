@@ -52,7 +52,8 @@ const text = (value: string | null): string => {
 
 const debugJson = (debug: DebugFacts): string =>
   `,"policy_id":${text(debug.policyId)},"policy_name":${text(debug.policyName)},"strategy":${text(debug.strategy)}` +
-  `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)},"shaping":${JSON.stringify(debug.shaping)}` +
+  `,"attempts":${JSON.stringify(debug.attempts)},"task":${text(debug.task)}` +
+  `,"shaping":${JSON.stringify(debug.shaping)}` +
   `,"route_reason":${text(debug.routeReason)},"trace_id":${text(debug.traceId)}${debug.explainedJson}`
 
 /** The requested model and the one that answered, as members with a comma on both sides. */
@@ -93,7 +94,8 @@ export const firstFrameGatewayJson = (
   routedModel: string,
   more = '',
 ): string =>
-  `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}${more}}`
+  `{"request_id":${text(requestId)},"requested_model":${text(requestedModel)}` +
+  `,"routed_model":${text(routedModel)}${more}}`
 
 /**
  * An answer or chunk with the block as a member. It replaces the block of an upstream that is such a gateway itself.

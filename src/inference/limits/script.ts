@@ -14,7 +14,7 @@ if not now then
 end
 local bucket = math.floor(now / WIDTH)
 
--- Lets go of what has left the window: the bucket that counts as now, requests, tokens, the newest bucket that was taken from.
+-- Drops what has left the window. Returns the bucket of now, requests, tokens, the newest bucket that was taken from.
 local function advance(key)
   local kept = redis.call('HMGET', key, 'l', 'r', 't', 'n')
   if not kept[1] then return bucket, 0, 0, 0 end
@@ -55,7 +55,9 @@ local refused, limit, longest = 0, 0, 0
 local rules = {}
 
 local function refuse(rule, which, wait)
-  if refused == 0 or (longest >= 0 and (wait < 0 or wait > longest)) then refused, limit, longest = rule, which, wait end
+  if refused == 0 or (longest >= 0 and (wait < 0 or wait > longest)) then
+    refused, limit, longest = rule, which, wait
+  end
 end
 
 local function waitFor(key, last, kind, total, amount, max)

@@ -187,13 +187,17 @@ const budgetError = (
   return new GatewayError('quota_exceeded', messageOf(reason, what), { details })
 }
 
+const REOPENS = 'It opens with the next window, or when its limits are set again'
+
 const messageOf = (reason: BudgetRefusal['reason'], what: string): string => {
   if (reason === 'no_price') return `${what} limits what may be spent, and the model has no price`
   if (reason === 'too_many')
-    return `more than ${MOST_ACCOUNTS} budgets hold for this request, ${what} among them, those of windows that ended meanwhile counted: end some of them`
-  if (reason === 'overrun')
-    return `${what} is closed: a provider billed or counted more than was reserved. It opens with the next window, or when its limits are set again`
+    return (
+      `more than ${MOST_ACCOUNTS} budgets hold for this request, ${what} among them, ` +
+      'those of windows that ended meanwhile counted: end some of them'
+    )
+  if (reason === 'overrun') return `${what} is closed: a provider billed or counted more than was reserved. ${REOPENS}`
   if (reason === 'forgotten')
-    return `${what} is closed: what it has spent in this window is no longer in the log. It opens with the next window, or when its limits are set again`
+    return `${what} is closed: what it has spent in this window is no longer in the log. ${REOPENS}`
   return `${what} does not have as much left as this request may cost; a lower \`max_completion_tokens\` lowers it`
 }

@@ -13,7 +13,8 @@ export const routeReason = (plan: Plan): string => {
   const by = strategy === 'priority' ? `priority ${primary.priority}` : strategy
   const from = policy.source === 'built_in' ? 'built in' : `${policy.source} policy "${policy.name}"`
   const named = primary.name.toLowerCase() === input.intent.model.toLowerCase() ? '' : ` (for "${input.intent.model}")`
-  const sentence = `${primary.provider}/${primary.name}${named} comes first by ${by} among ${plan.order.length} of ${all} (${from})`
+  const first = `${primary.provider}/${primary.name}${named}`
+  const sentence = `${first} comes first by ${by} among ${plan.order.length} of ${all} (${from})`
   const skipped = reasons[plan.order[0]!]
   if (skipped === null) return sentence
   const next = ordered[0]

@@ -97,11 +97,11 @@ export const nobodyLeft = (
   // A scope, an override or an alias may lead to another name than the client's: that name is refused.
   const model = name.toLowerCase() === intent.model.toLowerCase() ? `"${name}"` : `"${name}" for "${intent.model}"`
   if (reason === 'missing_capability') {
-    const lacking = missing(candidates[at]!, intent)!
-    const text = `the model ${model} does not have the capability "${lacking.capability}" that \`${lacking.param}\` needs`
+    const { capability, param } = missing(candidates[at]!, intent)!
+    const text = `the model ${model} does not have the capability "${capability}" that \`${param}\` needs`
     return new GatewayError(code, text, {
-      param: lacking.param,
-      details: { ...details, capability: lacking.capability },
+      param,
+      details: { ...details, capability },
     })
   }
   // A header is named as the cause only if it was sent; else the rule is the policy's, and the client can change the
@@ -121,7 +121,8 @@ export const primarySkipped = (
 ): GatewayError =>
   new GatewayError(
     'provider_unavailable',
-    `${provider}/${name} is left out at the moment (${reason}) and this request may not fail over; try again later or allow fallback`,
+    `${provider}/${name} is left out at the moment (${reason}) and this request may not fail over; ` +
+      'try again later or allow fallback',
     { details: { rejected_reason: reason } },
   )
 

@@ -44,7 +44,8 @@ export const admittedJson = (
  */
 const membersJson = ({ plan, entry, promptTokens, reservedNanoUsd }: Admission): string => {
   const decision = JSON.stringify(decisionWith(plan, null)).slice(0, -1)
-  return `,"candidates":${candidatesJson(plan)}${entryTexts(entry).first}${promptTokens},"reserved_nano_usd":${reservedNanoUsd},"decision":${decision}`
+  const candidates = `,"candidates":${candidatesJson(plan)}${entryTexts(entry).first}${promptTokens}`
+  return `${candidates},"reserved_nano_usd":${reservedNanoUsd},"decision":${decision}`
 }
 
 /** The lists are those of the catalogue: without a rejection their text stays the same. */

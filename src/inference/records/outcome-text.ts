@@ -88,7 +88,9 @@ const membersJson = (exchange: SettledExchange, ending: Ending, measured: Measur
   if (plannedMs !== null)
     rest.timings = admittedMs === null ? { planned_ms: plannedMs } : { planned_ms: plannedMs, admitted_ms: admittedMs }
   const how = JSON.stringify(howEnded(ending, entry, exchange.fallbackUsed())).slice(1, -1)
-  return `,"raw_usage":${rawUsageJson(usage?.raw)},"admission":${JSON.stringify(admission?.id ?? null)},${how},${JSON.stringify(rest).slice(1, -1)}`
+  const admissionJson = JSON.stringify(admission?.id ?? null)
+  const restJson = JSON.stringify(rest).slice(1, -1)
+  return `,"raw_usage":${rawUsageJson(usage?.raw)},"admission":${admissionJson},${how},${restJson}`
 }
 
 type HowEnded = Pick<
