@@ -6,7 +6,7 @@ import type { LastUses } from '../state/indexes/last-uses.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 
-/** How a key is sent, and what its check requires. */
+/** How a key is sent and checked. */
 export interface CredentialSettings {
   /**
    * Name of the header with the key. `authorization` takes `Bearer <key>`; others take the key with or without
@@ -14,7 +14,7 @@ export interface CredentialSettings {
    */
   readonly authHeader: string
   readonly minKeyLength: number
-  /** Requests are refused once this instance has not confirmed the end of the log for so long. Null: never. */
+  /** Requests are refused when this instance has not confirmed the end of the log for so long. Null: never. */
   readonly maxStalenessMs: number | null
 }
 
@@ -53,7 +53,7 @@ export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs
   return entry
 }
 
-/** 401 when the key has been revoked, or has ended, since its request came in. */
+/** Throws 401 when the key was revoked, or has expired, since its request arrived. */
 export const requireStanding = (key: KeyEntry, keys: Pick<KeyIndex, 'stands'>, atMs: number): void => {
   if (!keys.stands(key, atMs)) throw notValid()
 }
@@ -71,7 +71,7 @@ export const requireFresh = (live: Pick<LiveState, 'status'>, maxStalenessMs: nu
   )
 }
 
-/** Throws 503 while there is no state yet: what is not found in it may exist. */
+/** Throws 503 while no state is folded yet: a key that is not found in it may exist. */
 export const requireState = (live: Pick<LiveState, 'status'>): void => {
   if (live.status().serves) return
   throw new GatewayError('provider_unavailable', 'this instance is still reading the log; try again', {
@@ -80,7 +80,7 @@ export const requireState = (live: Pick<LiveState, 'status'>): void => {
   })
 }
 
-/** 403 when the key lacks the scope. `*` covers all. */
+/** Throws 403 when the key lacks the scope. `*` covers all scopes. */
 export const requireScope = (key: KeyEntry, scope: string): void => {
   if (!key.scopes.includes(scope) && !key.scopes.includes('*')) {
     throw new GatewayError('permission_error', `this key does not have the scope "${scope}"`)
@@ -92,7 +92,7 @@ const unauthenticated = (message: string): GatewayError =>
 
 const notValid = (): GatewayError => unauthenticated('the API key is not valid')
 
-/** The one key in a header value; null when there is none or more than one could be meant. */
+/** The one key in a header value; null when there is none, or more than one. */
 const keyOf = (value: string, headerName: string): string | null => {
   let plain = value
   if (value.startsWith(BEARER) && value.charCodeAt(BEARER.length) !== SPACE) plain = value.slice(BEARER.length)

@@ -5,7 +5,7 @@ import { GatewayError } from '../wire/errors.ts'
 
 export const BODY_LIMIT_BYTES = 10 * 1024 * 1024
 export const JSON_DEPTH_LIMIT = 64
-/** Members and items of a whole body: more of them, in 10 MiB, take a second to read. */
+/** Members and items of a whole body: more of them, in 10 MiB, take a second to parse. */
 export const JSON_VALUES_LIMIT = 200_000
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
@@ -21,7 +21,7 @@ export interface JsonBody {
   readonly body: Record<string, unknown>
 }
 
-/** How long a body other than that of a chat completion may take to arrive. */
+/** Time limit of a body other than that of a chat completion. */
 export const BODY_MS = 20_000
 
 /** Reads a JSON body, an object. Throws 400, 408, 413 or 415; an empty body is 400 unless it may stand for `{}`. */
@@ -40,7 +40,7 @@ export const readJsonBody = async (
   }
 }
 
-/** 408, which ends the connection: what is left of the body is not waited for. */
+/** 408, which closes the connection: the rest of the body is not read. */
 export const bodyTooSlow = (limitMs: number): GatewayError =>
   new GatewayError('invalid_request', `the body did not arrive within ${limitMs / 1_000} s`, {
     status: 408,
@@ -74,7 +74,7 @@ export const parseJsonBody = (read: string | Uint8Array, mayBeEmpty = false): Js
   const tooDeep = tooDeepAt(raw, JSON_DEPTH_LIMIT)
   if (tooDeep !== null)
     throw refused(`the body is nested deeper than ${JSON_DEPTH_LIMIT} levels`, undefined, memberAt(raw, tooDeep))
-  // Each takes two characters at least.
+  // Each value takes two characters at least.
   const tooMany = raw.length > 2 * JSON_VALUES_LIMIT ? tooManyAt(raw, JSON_VALUES_LIMIT) : null
   if (tooMany !== null)
     throw refused(`the body holds more than ${JSON_VALUES_LIMIT} values`, undefined, memberAt(raw, tooMany))
@@ -171,7 +171,7 @@ export const memberAt = (text: string, index: number): string | null => {
   return member !== null && member.length <= LONGEST_MEMBER && !member.includes('\\') ? member : null
 }
 
-/** Where JSON text begins to have more commas outside strings than the limit, so many members and items, or null. */
+/** The index where JSON text has more commas outside strings (so more members and items) than the limit, or null. */
 const tooManyAt = (text: string, limit: number): number | null => {
   let values = 0
   for (let i = 0; i < text.length; i++) {

@@ -37,11 +37,11 @@ export interface DirectQuestion {
   /** The owner of the budgets that are charged. */
   readonly payer: Payer
   readonly timeoutMs: number
-  /** Ends it. Its reason is an `EndReason`; any other counts as the client's leaving. */
+  /** Ends the call. Its reason is an `EndReason`; any other counts as `client`. */
   readonly signal: AbortSignal
 }
 
-/** A tenant, and one of its keys; an operator of the console has none, and an id that no key has. */
+/** A tenant and one of its keys; for an operator of the console an id that no key has. */
 export interface Payer {
   readonly tenantId: string
   readonly keyId: string
@@ -52,13 +52,13 @@ export interface DirectAnswer {
   readonly text: string
   readonly toolNames: readonly string[]
   readonly finishReason: string | null
-  /** It came as a stream; not where the provider answered one with all of it at once. */
+  /** The answer came as a stream; false where the provider answered a streamed call at once. */
   readonly streamed: boolean
-  /** Parts of a stream that carried something; 0 of a whole answer. */
+  /** Parts of a stream with content; 0 for a whole answer. */
   readonly contentParts: number
 }
 
-/** How it ended, once it is settled. */
+/** How the call ended, once it is settled. */
 export interface DirectOutcome {
   readonly requestId: string
   /** Null: it answered. */
@@ -66,7 +66,7 @@ export interface DirectOutcome {
   readonly answer: DirectAnswer | null
   readonly measured: Measured
   readonly latencyMs: number
-  /** What was dropped, renamed or clamped on the way. */
+  /** Fields that were dropped, renamed or clamped. */
   readonly shaping: readonly string[]
 }
 
@@ -100,7 +100,7 @@ const ANY_KEY = { stands: () => true }
 
 export const directCalls = (deps: DirectDeps): AskDirectly => {
   const active = new ActiveRequests(MOST_AT_ONCE)
-  // A book of its own: what an operator tries out must not close a provider to the requests of clients.
+  // A book of its own: a test by an operator must not close a provider to requests of clients.
   const health = openHealth({
     catalogue: deps.catalogue,
     nowMs: deps.nowMs,
@@ -127,7 +127,7 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
       if (budgets !== null) await reserveFirst(routed, budgets, deps)
       return await callModel(await admit(routed, deps), calling)
     } catch (thrown) {
-      // What reached the log is closed there, and what was reserved is free again.
+      // An admission in the log is settled, and reservations are freed.
       if (exchange.admission !== null && !exchange.settled)
         await settle(exchange, endingOf(asGatewayError(thrown)), measure(exchange), calling).catch(asGatewayError)
       if (exchange.admission === null) {
@@ -183,7 +183,7 @@ const readWhole = ({ exchange, answer }: WholeAnswer): DirectAnswer => {
   return { text: content ?? '', toolNames, finishReason, streamed: false, contentParts: 0 }
 }
 
-/** Reads a stream to its end. Throws as the failure that it is when there is none. */
+/** Reads a stream to its end. Throws the failure that cuts it. */
 const readStream = async (
   { exchange, parts: first, source }: StreamedAnswer,
   deps: CallDeps,

@@ -7,7 +7,7 @@ export const DONE_FRAME = 'data: [DONE]\n\n'
 export const errorFrame = ({ message, type, param, code }: GatewayError, gatewayJson: string): string =>
   `event: error\ndata: {"error":${JSON.stringify({ message, type, param, code })},"gateway":${gatewayJson}}\n\n`
 
-/** What all chunks of a stream share. */
+/** The fields that all chunks of a stream share. */
 export interface StreamHead {
   readonly id: string
   readonly created: number
@@ -41,7 +41,7 @@ export const usageOf = (promptTokens: number, completionTokens: number) => ({
 
 /** `gateway.completion`: an answer that was cut short (docs/behaviour.md: "The gateway block"). */
 export interface CompletionFacts {
-  /** Null: it has none, since it broke off. */
+  /** Null: the answer has none, since it broke off. */
   readonly finishReason: string | null
   /** Null: neither its length nor a deadline ended it. The error beside it holds the cause. */
   readonly reason: 'max_tokens' | 'timeout' | null
@@ -67,7 +67,7 @@ export const completionJson = (facts: CompletionFacts): string => {
   })}`
 }
 
-/** How a run of tools ended, as far as the gateway saw it. */
+/** How a run of tools ended, as seen by the gateway. */
 export type StopReason = 'completed' | 'timeout' | 'error'
 
 /** `gateway.tool_run` where the client runs the tools, as a member of the block (docs/behaviour.md: "Tools"). */

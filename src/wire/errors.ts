@@ -1,5 +1,5 @@
-// The one error table (docs/behaviour.md: "Errors") and the one error that carries it. What a code means to a client is
-// decided here and nowhere else.
+// The one error table (docs/behaviour.md: "Errors") and the error that carries its entries. What a code means to a
+// client is defined here only.
 
 import type { MalformedRequest } from '../lib/http-server/http-server.ts'
 
@@ -24,13 +24,13 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS
 
 export interface ErrorDetails {
-  /** The offending field or header, when one is to blame. */
+  /** The invalid field or header, if there is one. */
   param?: string | null
   /** Overrides the table's status: 405, 409, 413, 415, and 502 for a primary that failed without fallback. */
   status?: number
   /** Overrides the table's type: `conflict_error` for 409. */
   type?: string
-  /** What the upstream answered, when the gateway translated it. */
+  /** Status of the upstream's response that was translated. */
   upstreamStatus?: number
   /** Seconds, from the upstream or from the gateway's own limiter. */
   retryAfterS?: number
@@ -84,7 +84,7 @@ export const stopping = (): GatewayError =>
     headers: { connection: 'close' },
   })
 
-/** What came is no request. The connection ends: where the next one would begin is not known. */
+/** The bytes are not a request. Closes the connection: where the next request would begin is not known. */
 export const malformed = ({ message, status, param }: MalformedRequest): GatewayError =>
   new GatewayError(status === 501 ? 'not_implemented' : 'invalid_request', message, {
     status,

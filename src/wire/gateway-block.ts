@@ -4,7 +4,7 @@ import { appendedPieces, appendMembers, editMembers } from '../lib/json/edit.ts'
 import { usdOf } from '../lib/money.ts'
 import { type TextPiece, type TextPieces, wholeText } from '../lib/text/text-pieces.ts'
 
-/** What was done with one candidate, as `attempts` of the debug block shows it. */
+/** One attempt at a candidate, as `attempts` of the debug block shows it. */
 export interface AttemptView {
   readonly n: number
   readonly provider: string
@@ -26,7 +26,7 @@ export interface DebugFacts {
   readonly shaping: readonly string[]
   readonly routeReason: string | null
   readonly traceId: string
-  /** Further members about the decision, each with a comma in front; '' before there was one. */
+  /** Further members about the plan, each with a comma in front; '' without a plan. */
   readonly explainedJson: string
 }
 
@@ -43,7 +43,7 @@ export interface GatewayFacts {
   readonly debug: DebugFacts | null
 }
 
-/** Ids and most names: nothing in them needs to be escaped. */
+/** Ids and most names need no escape. */
 const PLAIN = /^[\w.:/@ +-]*$/
 const text = (value: string | null): string => {
   if (value === null) return 'null'
@@ -61,7 +61,7 @@ const whoJson = ({ provider, requestedModel, routedModel, fallbackUsed, cacheHit
   `,"provider":${text(provider)},"requested_model":${text(requestedModel)},"routed_model":${text(routedModel)}` +
   `,"fallback_used":${fallbackUsed},"cache_hit":${cacheHit},"latency_ms":`
 
-/** Adds what the block consists of, one after another. */
+/** Adds the members of the block. */
 const addGateway = (pieces: TextPiece[], facts: GatewayFacts, more: string): TextPiece[] => {
   const { requestId } = facts
   if (PLAIN.test(requestId)) pieces.push('{"request_id":"', requestId, '"')
@@ -105,7 +105,7 @@ export const withGateway = (json: string, blockJson: string): string =>
     ? editMembers(json, new Map([['gateway', { do: 'set', json: blockJson }]]))
     : appendMembers(json, `"gateway":${blockJson}`)
 
-/** An answer with the block of these facts, in pieces that belong one after another. */
+/** An answer with the block of these facts, in pieces to be joined in order. */
 export const withGatewayPieces = (json: string, facts: GatewayFacts, more: string): TextPieces => {
   if (json.includes('"gateway"')) return withGateway(json, gatewayJson(facts, more))
   const pieces: TextPiece[] = appendedPieces(json, '"gateway":')

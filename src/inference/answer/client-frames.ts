@@ -1,4 +1,4 @@
-// Station 7 of a stream: what the client gets of each part of it.
+// Station 7 of a stream: the frames for the client of each part.
 import { sseFrame } from '../../lib/text/sse.ts'
 import type { StreamPart } from '../../providers/port.ts'
 import { firstFrameGatewayJson, withGateway } from '../../wire/gateway-block.ts'
@@ -7,19 +7,19 @@ import { demandsJson } from '../intent/structured.ts'
 import type { Answered } from '../request/progress.ts'
 import { StreamTail } from './stream-tail.ts'
 
-/** From here on a run of frames is not joined to what comes before it: the text of both would be a copy. */
+/** A run of frames of this length is not joined to the text before it: that would copy both. */
 const LONG_CHARS = 256
 const hasJson = ({ json }: StreamPart): boolean => json !== null
 
 export class ClientFrames {
-  /** Frames that make the answer complete for a client: held until the outcome is written. */
+  /** Frames that complete the answer for a client: buffered until the outcome is written. */
   held = ''
   readonly toolNames: string[] = []
   /** Only where several choices or a form of the answer were requested. */
   readonly choices: StreamedChoices | null
   readonly tail: StreamTail
   #first: StreamPart[] | null
-  /** What goes out before the frames that were just made: joined to a long run of them it would be a copy of all. */
+  /** Frames that go out before the ones made last: joined to a long run they would be copied. */
   #ahead = ''
 
   /** `first`: the parts up to the first content. */
@@ -34,7 +34,7 @@ export class ClientFrames {
     this.tail = new StreamTail(exchange)
   }
 
-  /** The frames of what was held until the first content came, once. */
+  /** The frames of the first parts, once. */
   opening(): string {
     const parts = this.#first
     if (parts === null) return ''
@@ -43,7 +43,7 @@ export class ClientFrames {
     return this.of(parts, true)
   }
 
-  /** What goes out before the frames that were made last, once; mostly ''. */
+  /** The frames that go out before the ones made last, once; mostly ''. */
   takeAhead(): string {
     const ahead = this.#ahead
     this.#ahead = ''

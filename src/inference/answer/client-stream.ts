@@ -22,18 +22,21 @@ import { ClientFrames } from './client-frames.ts'
 import { conformance, cutOf, extraMembers, failureMembers, NonConforming, OUT_OF_TIME, stopReasonOf } from './shape.ts'
 import type { StreamEnd } from './stream-tail.ts'
 
-/** What may come after the finish reason, which is held back; more is no part of an answer. */
+/** Bound of what may follow the finish reason, which is buffered; more is not part of an answer. */
 const HELD_CHARS = 256 * 1024
 
 const NO_CHOICES: readonly ChoiceFacts[] = []
 
-/** The frames of one stream. Pulled by the client: while it does not read, nothing is read from the upstream. */
+/** The frames of one stream. Pulled by the client: while it does not read, the upstream is not read. */
 export class ClientStream implements LiveBody, ArrivalListener {
-  /** Where its frames go, once they do and until the last of them. */
+  /** Where its frames are written, from `run` until the last frame. */
   #writing: { readonly sink: AnswerSink; written(): void; broken(error: unknown): void } | null = null
   /** The frames before the last ones. */
   #unsent = ''
-  /** Until when what follows the finish reason is waited for; null: none has come. */
+  /**
+   * Monotonic milliseconds until which frames behind the finish reason are waited for; null: there is no finish reason
+   * yet.
+   */
   #restUntilMs: number | null = null
   private readonly exchange: Answered
   private readonly source: UpstreamStream
@@ -44,7 +47,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   constructor(
     { exchange, parts, source }: StreamedAnswer,
     private readonly deps: InferenceDeps,
-    /** The settled request is removed from there. */
+    /** The settled request leaves it. */
     private readonly active: Pick<ActiveRequests, 'leave'>,
   ) {
     this.exchange = exchange
@@ -55,13 +58,13 @@ export class ClientStream implements LiveBody, ArrivalListener {
     }
   }
 
-  /** The client has left: what is on its way is ended and settled. */
+  /** The client has disconnected: ends and settles the request. */
   left(): void {
     this.exchange.end('client')
     void this.#end(null)
   }
 
-  /** Where all of it has come: the stream as text in pieces, but for its `tail`. */
+  /** For a stream that came whole: its text in pieces, without what `end` returns. */
   whole(): readonly string[] {
     const frames = this.#frames.opening()
     return [this.#frames.takeAhead(), frames]
@@ -109,7 +112,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     }
   }
 
-  /** Frames of content, '' where there are none; null: they are waited for. */
+  /** Frames of content, '' where there are none; null while they are waited for. */
   #nextFrames(): string | null {
     const opening = this.#frames.opening()
     if (opening !== '') return opening
@@ -145,7 +148,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   async #reserved(frames: string, held: string, more: Promise<GatewayError | null>): Promise<void> {
     const cut = await more
     if (this.#tail === null && cut !== null) {
-      // It does not go out; choices that had ended by then do.
+      // The frames are not sent, except choices that had ended before.
       this.#frames.takeAhead()
       this.#frames.held = held
       this.#end(cut)
@@ -154,14 +157,14 @@ export class ClientStream implements LiveBody, ArrivalListener {
     if (this.#tail !== null || this.#send(frames)) this.#goOn()
   }
 
-  /** False while the client does not read: what goes on waits for that. */
+  /** False while the client does not read: `#goOn` is called when it does. */
   #send(frames: string): boolean {
     if (frames === '') return true
     const { sink, broken } = this.#writing!
     const ahead = this.#frames.takeAhead()
     if (ahead !== '') sink.write(ahead)
     if (this.source.done) {
-      // All has come already: it goes out with what ends it, in one write.
+      // The stream is complete: its frames and its end go out in one write.
       this.#unsent = frames
       return true
     }
@@ -184,7 +187,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     written()
   }
 
-  /** Each part may take so long; all that follows a finish reason, together, no longer. */
+  /** The idle limit holds for each part, and for all parts together behind a finish reason. */
   #idleUntilMs(): number {
     const untilMs = performance.now() + this.exchange.plan.policy.streamIdleMs
     if (this.#frames.held === '') this.#restUntilMs = null
@@ -192,7 +195,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     return this.#restUntilMs ?? untilMs
   }
 
-  /** Ends the stream, once: settles, and keeps the frames that come after. */
+  /** Ends the stream, once: settles, and resolves with the last frames. */
   #end(thrown: unknown): Promise<string> {
     this.#tail ??= this.#settled(thrown)
     return this.#tail
@@ -203,7 +206,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
     if (source.unreadable > 0)
       exchange.shaping = [...exchange.shaping, `skipped ${source.unreadable} unreadable frames`]
-    // Every choice has its finish reason: the answer is whole, whatever happened to the connection after it.
+    // With a finish reason for every choice the answer is whole, even if the connection fails behind it.
     const failed = thrown !== null || exchange.ended !== null
     const whole = failed && exchange.ended !== 'client' && exchange.finishReason !== null && source.complete
     const broken = failed && !whole
@@ -211,7 +214,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     try {
       const ends = broken ? this.#broken(failureOf(thrown, exchange, exchange.entry)) : this.#completed()
       await inStep
-      // Letting go of the provider may have ended it by itself, and a fault behind an earlier outcome ends here too.
+      // Releasing the upstream may have ended the stream, and so may an error behind an earlier outcome.
       if (exchange.settled) return ends.frames
       const settlement = new Settlement(exchange, ends.ending, ends.measured, this.deps)
       try {

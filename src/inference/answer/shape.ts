@@ -35,10 +35,10 @@ export type Cut = Pick<CompletionFacts, 'finishReason' | 'reason'>
 const CAPPED: Cut = { finishReason: 'length', reason: 'max_tokens' }
 export const OUT_OF_TIME: Cut = { finishReason: 'length', reason: 'timeout' }
 
-/** What an answer that ended by itself was cut by: its length, or nothing. */
+/** How an answer that ended by itself was cut: by its length, or not at all. */
 export const cutOf = (finishReason: string | null): Cut | null => (finishReason === 'length' ? CAPPED : null)
 
-/** The parts of the block that only some answers have. */
+/** What the optional members of the block are made of. */
 export interface Extras {
   /** Null: it is whole. */
   readonly cut: Cut | null
@@ -83,7 +83,7 @@ export const failureMembers = (exchange: Exchange, error: unknown): string => {
   return toolRunMember(exchange, intent, [], stopReasonOf(error)) + structured
 }
 
-/** What a failure means to tools that were to run. */
+/** The stop reason of tools when the request fails. */
 export const stopReasonOf = (error: unknown): StopReason =>
   error instanceof GatewayError && error.code === 'timeout' ? 'timeout' : 'error'
 
@@ -154,7 +154,7 @@ export const answerJson = (
   return withGatewayPieces(withUsage(text, answer.usage, measured), exchange.facts(), more)
 }
 
-/** Replaces the content of choices, by their places; every member outside `choices` keeps its bytes. */
+/** Replaces the content of choices by their places; all bytes outside `choices` stay. */
 const withContents = (json: string, contents: ReadonlyMap<number, string>): string => {
   const choices: unknown = parseExact(memberText(json, 'choices') ?? '[]')
   if (!Array.isArray(choices)) return json

@@ -12,7 +12,7 @@ import { usageOfStream, withUsage } from './shown-usage.ts'
 const FIELD = 'data: '
 const FRAME_END = '\n\n'
 
-/** How a stream ends: what is recorded of it, and the frames that go out once it is. */
+/** The end of a stream: its record, and the frames that are sent once that is written. */
 export interface StreamEnd {
   readonly ending: Ending
   readonly measured: Measured
@@ -20,9 +20,9 @@ export interface StreamEnd {
 }
 
 export class StreamTail {
-  /** A chunk of the upstream: what all chunks share is taken from it. */
+  /** A chunk of the upstream: the fields that all chunks share are taken from it. */
   chunkJson: string | null = null
-  /** The upstream's own usage chunk, held until the end. */
+  /** The upstream's own usage chunk, buffered until the end. */
   usageJson: string | null = null
 
   constructor(private readonly exchange: Answered) {}
@@ -52,7 +52,7 @@ export class StreamTail {
     return sseFrame(withGateway(json, this.#block(more)))
   }
 
-  /** Ends the choices that time ran out for. The block rides on the usage frame; without one, on this. */
+  /** Ends the choices that the time limit cut. The block is on the usage frame; without one, on this frame. */
   cutShort(choices: readonly number[], measured: Measured, more: string): string {
     const finish = finishChunk(this.#head(), 'length', choices)
     if (this.exchange.intent.includeUsage) return sseFrame(finish) + this.usage(measured, more)

@@ -24,7 +24,7 @@ export const beginCall = (
   return null
 }
 
-/** Lists a candidate that is not called, and why. */
+/** Lists a candidate that is not called, with the reason. */
 export const passOver = (exchange: Exchange, entry: CatalogueEntry, error: GatewayError): GatewayError => {
   exchange.entry ??= entry
   exchange.skip(entry, error.code)

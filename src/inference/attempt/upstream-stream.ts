@@ -15,11 +15,11 @@ import {
 import type { StreamDecoder, StreamPart } from '../../providers/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
-/** After its last event the rest of the body is read for this long, so that the connection can be used again. */
+/** Time to read the rest of the body after its last event, so that the connection can be reused. */
 const REST_MS = 1_000
 
 export class UpstreamStream {
-  /** Its content goes to a client: what came before a failure is handed out before the failure is. */
+  /** Its content goes to a client: parts that came before a failure are handed out before the failure is thrown. */
   shown = false
   /** Parts that came along with a failure and were not handed out: they may hold the usage that is billed. */
   unread: readonly StreamPart[] = []
@@ -49,17 +49,17 @@ export class UpstreamStream {
     return this.#done
   }
 
-  /** All that was begun has its finish reason, whatever happens to the connection. */
+  /** Every choice that began has its finish reason, whatever happens to the connection. */
   get complete(): boolean {
     return this.decoder.complete
   }
 
-  /** It was JSON, all of the answer at once. */
+  /** The body was JSON: the whole answer at once. */
   get cameWhole(): boolean {
     return this.#done && this.#bare !== null
   }
 
-  /** Frames that could not be read and were passed over. */
+  /** Events that could not be read and were skipped. */
   get unreadable(): number {
     return this.decoder.unreadable
   }
@@ -105,13 +105,13 @@ export class UpstreamStream {
     }
   }
 
-  /** Lets go of the connection. Never throws. */
+  /** Releases the connection. Never throws. */
   cancel(): void {
     this.#done = true
     this.reader.cancel().catch(ignoreClosed)
   }
 
-  /** Of a reader that gives nothing without waiting. */
+  /** For a reader that has nothing without waiting. */
   async #readAhead(listener: ArrivalListener): Promise<void> {
     try {
       const { done, value } = await this.reader.read()
@@ -126,7 +126,7 @@ export class UpstreamStream {
     return this.reader.ended === true || this.#ahead?.done === true
   }
 
-  /** What has come, as text where that costs less. */
+  /** The bytes that have come; as text where that costs less. */
   #readNow(): string | Uint8Array | null {
     if (this.#ahead !== null && !this.#ahead.done) {
       const { value } = this.#ahead
@@ -137,7 +137,7 @@ export class UpstreamStream {
     return text ?? this.reader.readNow?.() ?? null
   }
 
-  /** What this completes; null: the body has ended. */
+  /** The parts that these bytes complete; null: the body has ended. */
   #partsOf(read: string | Uint8Array | null): StreamPart[] {
     const parts: StreamPart[] = []
     try {
@@ -206,7 +206,7 @@ export class UpstreamStream {
     try {
       while (!(await this.reader.read()).done);
     } catch {
-      // The answer was complete; what comes after it is of no interest.
+      // The answer was complete; a failure behind it changes nothing.
     } finally {
       clearTimeout(timer)
     }
@@ -214,5 +214,5 @@ export class UpstreamStream {
 }
 
 const ignoreClosed = (): void => {
-  // Canceling a connection that is closed already is what was wanted.
+  // The connection was closed already.
 }

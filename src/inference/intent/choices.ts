@@ -3,7 +3,7 @@
 import { isObject } from '../../wire/json.ts'
 import { MAX_ANSWER_CHARS } from './structured.ts'
 
-/** One choice, as far as a `response_format` is concerned. */
+/** The fields of one choice that a `response_format` concerns. */
 export interface ChoiceFacts {
   readonly content: string | null
   readonly finishReason: string | null
@@ -11,7 +11,7 @@ export interface ChoiceFacts {
   readonly toolNames: readonly string[]
 }
 
-/** No answer has more; an index beyond is not looked at. */
+/** No answer has more choices; a higher index is ignored. */
 const MOST_CHOICES = 1_024
 
 const NO_TOOLS: readonly string[] = []
@@ -37,7 +37,7 @@ export const choicesOf = (json: string): readonly ChoiceFacts[] =>
     }
   })
 
-/** `length` when any choice was cut by it, else the given reason. */
+/** `length` when any choice was cut by its length, else the given reason. */
 export const cutOr = (finishReason: string | null, choices: readonly ChoiceFacts[]): string | null => {
   for (let i = 0; i < choices.length; i++) if (choices[i]!.finishReason === 'length') return 'length'
   return finishReason
@@ -50,7 +50,7 @@ interface Growing {
   toolNames: readonly string[]
 }
 
-/** Follows the choices of a stream, chunk by chunk. */
+/** Collects the choices of a stream, chunk by chunk. */
 export class StreamedChoices {
   readonly #byIndex = new Map<number, Growing>()
   #keptChars = 0
@@ -58,7 +58,7 @@ export class StreamedChoices {
   /** `keepsText`: the text of the choices is needed. */
   constructor(private readonly keepsText: boolean) {}
 
-  /** Takes a `chat.completion.chunk`; answers whether a choice ends in it. */
+  /** Takes a `chat.completion.chunk`; returns whether a choice ends in it. */
   note(json: string): boolean {
     let ends = false
     for (const value of choicesIn(json)) {
@@ -82,7 +82,7 @@ export class StreamedChoices {
     return [...this.#byIndex].sort(([a], [b]) => a - b).map(([, choice]) => choice)
   }
 
-  /** The indexes of those that have no finish reason: of so many choices, and of those that came besides. */
+  /** The indexes of choices without a finish reason: of the first `count`, and of any others that came. */
   unfinished(count: number): number[] {
     const open = new Set<number>()
     for (let index = 0; index < count; index++) open.add(index)
@@ -101,7 +101,7 @@ export class StreamedChoices {
     return choice
   }
 
-  /** All choices share one bound: the one that passes it is too long to be checked. */
+  /** All choices share one bound: the choice that passes it is too long to be checked. */
   #keep(choice: Growing, text: string): void {
     if (choice.content.length >= MAX_ANSWER_CHARS) return
     this.#keptChars += text.length

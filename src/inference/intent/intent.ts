@@ -25,7 +25,7 @@ export interface Intent {
   readonly model: string
   readonly stream: boolean
   readonly includeUsage: boolean
-  /** The client's body without what only the gateway reads; bytes that need no change are the client's. */
+  /** The client's body without the fields that only the gateway reads; unchanged bytes are the client's. */
   readonly raw: string
   readonly body: Body
   readonly requirements: readonly Requirement[]
@@ -136,7 +136,7 @@ const NEEDS = {
   seed: { capability: 'seed', param: 'seed' },
 } as const satisfies Record<string, Requirement>
 
-/** `tools` is needed by whichever of these fields was sent. */
+/** Each of these fields requires `tools`. */
 const TOOL_NEEDS: Readonly<Record<AsksForTools, Requirement>> = {
   tools: NEEDS.tools,
   functions: { capability: 'tools', param: 'functions' },
@@ -166,7 +166,7 @@ const booleanOf = (body: Body, name: string): boolean | null => {
   return value
 }
 
-/** The shorthands `prompt` and `system` folded into `messages`, and what only the gateway reads taken out. */
+/** Folds the shorthands `prompt` and `system` into `messages`, and removes the fields that only the gateway reads. */
 const normalised = (raw: string, body: Body): { raw: string; body: Body; shaping: readonly string[] } => {
   const { prompt, system, messages } = body
   if (prompt === undefined && system === undefined && body.tool_execution === undefined && Array.isArray(messages))

@@ -5,7 +5,7 @@ import { isObject } from '../../wire/json.ts'
 
 type Part = Readonly<Record<string, unknown>>
 
-/** Its size is not known: a whole prompt, as large as the model takes one. */
+/** Its size is not known: as many tokens as the model takes. */
 const UNSIZED = Number.POSITIVE_INFINITY
 /**
  * That size where the catalogue does not hold the window of the model: the window of the largest models of the large
@@ -25,7 +25,7 @@ const LOW_IMAGE_TOKENS = 16_384
  */
 const AUDIO_TOKEN_CHARS = 31
 const LEAST_AUDIO_TOKENS = 8_192
-/** Those with a lowest rate: silence takes next to nothing in others (flac). */
+/** Formats with a lowest rate: in others (flac) silence takes next to no bytes. */
 const AUDIO_FORMATS: ReadonlySet<unknown> = new Set(['wav', 'mp3', 'aac', 'm4a', 'ogg', 'opus', 'webm', 'pcm16'])
 /**
  * At most one token a byte; but a page of a document is also billed as an image (Anthropic: up to 3,000), in few bytes.
@@ -40,15 +40,15 @@ export const TOOLS_TOKENS = 1_280
 const INLINE_IMAGE = /^data:(?:image\/|[;,])/i
 const INLINE_TEXT = /^data:text\//i
 const IMAGE_ENDING = /\.(?:png|jpe?g|gif|webp|bmp|tiff?|hei[cf]|avif|svg)$/i
-/** Gemini takes films, sound and documents where images stand. */
+/** Gemini takes films, sound and documents in place of images. */
 const OTHER_ENDING = /\.(?:mp[34g]|mpe?g|mov|avi|wmv|webm|mkv|flv|3gpp?|wav|aac|ogg|flac|m4[av]|aiff?|pdf)$/i
 const INLINE = /"data:(?!text\/)|"(?:data|bytes)":"/i
 /** Text, whatever stands in it. */
 const PLAIN_TYPES: ReadonlySet<unknown> = new Set(['text', 'refusal', 'thinking', 'redacted_thinking', 'reasoning'])
-/** An address, or the name of a file that the vendor keeps. */
+/** An address, or the name of a file that the vendor stores. */
 const REFERENCE = /"(?:https?|gs|s3|files?|blob):|"(?:file|video|document)_?(?:id|ur[il])":/i
 
-/** Of an `image_url`: its detail alone, wherever it is. */
+/** For an `image_url`: by its detail alone, wherever the image is. */
 export const imageBound = (image: unknown): number => {
   const { url, detail, format } = isObject(image) ? image : ({ url: image } as Part)
   if (typeof url !== 'string' || (typeof format === 'string' && !/^image\//i.test(format))) return UNSIZED
@@ -59,14 +59,14 @@ export const imageBound = (image: unknown): number => {
   return detail === 'low' ? LOW_IMAGE_TOKENS : IMAGE_TOKENS
 }
 
-/** Of an `input_audio`, as base64. */
+/** For an `input_audio`, as base64. */
 export const audioBound = (audio: unknown): number => {
   const { data, format } = isObject(audio) ? audio : ({} as Part)
   if (typeof data !== 'string' || /^\w+:/.test(data) || !AUDIO_FORMATS.has(format)) return UNSIZED
   return Math.max(LEAST_AUDIO_TOKENS, Math.ceil(data.length / AUDIO_TOKEN_CHARS))
 }
 
-/** Of any other part (a file, a film, one that is not known), as JSON text of so many bytes. */
+/** For any other part (a file, a film, an unknown one), as JSON text of so many bytes. */
 export const otherBound = ({ type, file }: Part, json: string, bytes: number): number => {
   if (PLAIN_TYPES.has(type)) return bytes
   if (REFERENCE.test(json)) return UNSIZED

@@ -9,24 +9,24 @@ const isPresent = (value: unknown): boolean => value !== undefined && value !== 
 /** UTF-8 bytes of a value as JSON text. */
 export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
-/** So much of a file, or of a part that is not known, counts as one image does. */
+/** Bytes of a file or an unknown part that count as one image. */
 const PIECE_BYTES = 8_192
 
-/** What one pass over the messages counts. */
+/** The counts of one pass over the messages. */
 export interface Media {
   images: number
   audio: number
-  /** Files and other large parts, in pieces: no more tokens than bytes can be in one. */
+  /** Pieces of files and other large parts: a piece has at most as many tokens as bytes. */
   pieces: number
   /** Characters of media sent inline. */
   chars: number
-  /** The most tokens of all that, and of what only refers to something. */
+  /** The most tokens of all these, and of references. */
   tokensBound: number
   /** UTF-8 bytes of text and of tool calls. */
   textBytes: number
 }
 
-/** Checks the messages and counts what is in them; throws 400 naming the message or part. */
+/** Checks and counts the messages; throws 400 naming the message or part. */
 export const readMessages = (messages: unknown): Media => {
   const media: Media = { images: 0, audio: 0, pieces: 0, chars: 0, tokensBound: 0, textBytes: 0 }
   const list = messages as unknown[]
@@ -77,7 +77,7 @@ const readOther = (part: Record<string, unknown>, media: Media): void => {
   const bound = otherBound(part, json, bytes)
   if (part.type !== 'file' && bytes <= PIECE_BYTES) {
     media.textBytes += bytes
-    media.tokensBound += bound - bytes // it stays among the bytes of the prompt
+    media.tokensBound += bound - bytes // it counts among the bytes of the prompt
     return
   }
   media.tokensBound += bound

@@ -71,12 +71,12 @@ const BY_NAME: ReadonlyMap<string, OutsideRow> = new Map(
 const NOT_FUNCTIONS: ReadonlySet<unknown> = new Set(['function', 'custom'])
 /** For every kind that gets it. */
 const EVERY = '*'
-/** Models that search by themselves, by their names on every platform. */
+/** Models that search by themselves, by their names at every vendor. */
 const SEARCHES = /(?:^|[/:.])compound|deep-research|search-preview|:online$/i
 
 const hasMembers = (value: Body): boolean => Object.keys(value).length > 0
 
-/** Libraries send what was not set as an empty text or list. */
+/** Libraries send unset fields as an empty text or list. */
 const isSent = (value: unknown, { isOn = hasMembers }: OutsideRow): boolean => {
   if (isObject(value)) return isOn(value)
   if (Array.isArray(value)) return value.length > 0
@@ -99,7 +99,7 @@ const collect = (body: Body, into: Set<string> | null): Set<string> | null => {
   return kinds
 }
 
-/** The kinds of upstream to which this body refers to content outside of it; null: to none. */
+/** The kinds of upstream for which this body refers to content outside of it; null: none. */
 export const refersOutside = (body: Body): ReadonlySet<string> | null => {
   const kinds = collect(body, null)
   const { tools } = body
@@ -107,6 +107,6 @@ export const refersOutside = (body: Body): ReadonlySet<string> | null => {
   return isAny ? (kinds ?? new Set<string>()).add(EVERY) : kinds
 }
 
-/** Whether the prompt may hold more than the body, at a model of this kind. */
+/** Whether the prompt may hold more than the body, for a model of this kind. */
 export const isUnsizedAt = (outside: ReadonlySet<string> | null, kind: string, model: string): boolean =>
   SEARCHES.test(model) || (outside !== null && (outside.has(kind) || outside.has(EVERY)))

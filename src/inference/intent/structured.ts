@@ -13,19 +13,19 @@ export interface StructuredRequest {
   readonly type: string
   /** `response_format.json_schema.name`. */
   readonly schemaName: string | null
-  /** Null: whatever JSON there is will do, or no JSON at all. */
+  /** Null: any JSON is valid, or none is required. */
   readonly schema: CompiledSchema | null
 }
 
 export interface StructuredResult {
   readonly valid: boolean
   readonly error: string | null
-  /** The JSON text to put in place of the content: it was found inside a fence. Null: the content stands as it is. */
+  /** JSON text that replaces the content, found inside a code fence. Null: the content stays. */
   readonly repaired: string | null
 }
 
 const MAX_TYPE_CHARS = 64
-/** A longer answer is not checked on the serving thread: it counts as a violation. */
+/** A longer answer is not checked, since that would block the thread: it counts as a violation. */
 export const MAX_ANSWER_CHARS = 2 * 1024 * 1024
 
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
@@ -53,7 +53,7 @@ export const structuredRequestOf = (format: unknown): StructuredRequest | null =
   return { type: 'json_schema', schemaName: declared.name, schema: formatSchema(declared.schema, `${at}.schema`) }
 }
 
-/** Whether an answer can break it. */
+/** Whether an answer can violate it. */
 export const demandsJson = ({ type }: StructuredRequest): boolean => type === 'json_object' || type === 'json_schema'
 
 /** Checks the text of an answer. The only JSON object inside a fence is extracted and counts as repaired. */
@@ -81,13 +81,13 @@ const parsed = (text: string): unknown => {
   }
 }
 
-/** The line that opens a fence, with or without the name of a language. */
+/** The line that opens a code fence, with or without the name of a language. */
 const OPENING = /^[ \t]*```[\w+-]*[ \t]*\r?\n/gm
 const CLOSING_LINE = /^[ \t]*```/gm
-/** Fences that are looked at. More than one object is ambiguous anyway. */
+/** Bound of fences that are read. More than one object is ambiguous anyway. */
 const MOST_FENCES = 64
 
-/** The only JSON object that stands inside a fence; null when there is none, or more than one. */
+/** The only JSON object inside a fence; null when there is none, or more than one. */
 export const fencedObject = (text: string): string | null => {
   let found: string | null = null
   let from = 0
@@ -108,13 +108,13 @@ export const fencedObject = (text: string): string | null => {
   return null
 }
 
-/** Where a fence ends: at a line of its own, which no JSON string can hold; else wherever the marks stand. */
+/** The end of a fence: a line of its own, which no JSON string can hold; else the next marks. */
 const fenceEnd = (text: string, start: number): number => {
   CLOSING_LINE.lastIndex = start
   const line = CLOSING_LINE.exec(text)
   const marks = text.indexOf('```', start)
   if (line === null || line.index === marks) return marks
-  // On one line with the end of the object: only where that makes JSON of it.
+  // On one line with the end of the object: only if the text before it is JSON.
   return marks >= 0 && isObject(parsed(text.slice(start, marks))) ? marks : line.index
 }
 

@@ -80,7 +80,7 @@ const functionName = (declaration: unknown, at: string): string => {
   return name
 }
 
-/** A name that is none, as far as it can be shown. */
+/** An invalid name, as far as it can be shown. */
 const shown = (name: unknown): string => (typeof name === 'string' ? ` (${JSON.stringify(name.slice(0, 64))})` : '')
 
 const checkParameters = (tool: string, parameters: unknown, at: string): void => {
@@ -114,7 +114,7 @@ const checkChoice = (choice: unknown, names: Set<string> | null, count: number):
   else if (type === 'function' || type === 'custom') checkNamed(choice, type, 'tool_choice', names)
 }
 
-/** `{"type": "function", "function": {"name"}}` must name what is declared. */
+/** `{"type": "function", "function": {"name"}}` must name a declared tool. */
 const checkNamed = (choice: Record<string, unknown>, type: string, at: string, names: Set<string> | null): void => {
   const target = choice[type]
   const name = isObject(target) ? target.name : undefined

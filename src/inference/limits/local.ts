@@ -3,22 +3,22 @@ import { BUCKETS, bucketOf, leavesInMs, SlidingWindow } from '../../lib/collecti
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 import type { Ask, Counted, Held, LimitStore, Limits, LimitsStatus, Verdict } from './port.ts'
 
-/** Subjects that are counted at once; about 1 KB each. */
+/** Bound of the counted subjects; about 1 KB each. */
 const MAX_SUBJECTS = 50_000
-/** When a request that finds no slot, or no room to be counted, may come again. */
+/** When a request without a free slot, or without room to be counted, may be sent again. */
 export const SLOT_RETRY_MS = 1_000
 
 class Subject {
   requests: SlidingWindow | null = null
   tokens: SlidingWindow | null = null
   parallel = 0
-  /** The newest bucket that something was taken from. */
+  /** The newest bucket that was taken from. */
   newest = 0
 }
 
 export class LocalLimitStore implements LimitStore {
   readonly #subjects = new Map<string, Subject>()
-  /** Those of one call, used again by the next. */
+  /** Subjects of the call under way; reused by the next one. */
   readonly #asked: Subject[] = []
   /**
    * The bucket of the last call, once for each rule: shared by all holds of that bucket, which saves an array for each
@@ -63,7 +63,7 @@ export class LocalLimitStore implements LimitStore {
     for (let i = 0; i < rules.length; i++) {
       const { subject, tpm, maxParallel } = rules[i]!
       const counts = this.#subjects.get(subject)
-      if (counts === undefined) continue // let go of as a whole: nothing of it counts any more
+      if (counts === undefined) continue // the subject was dropped: nothing counted any more
       if (maxParallel !== null) counts.parallel -= 1
       if (tpm === null || tokensUsed === reserved) continue
       const window = counts.tokens
@@ -90,7 +90,7 @@ export class LocalLimitStore implements LimitStore {
     return this.#buckets
   }
 
-  /** The counts of each rule, as of now, until the next call; null when there is no room for more. */
+  /** The subjects of each rule, counted as of now; valid until the next call. Null when there is no room for more. */
   #subjectsOf(rules: readonly LimitRule[], nowMs: number): readonly Subject[] | null {
     const bucket = bucketOf(nowMs)
     const found = this.#asked
@@ -112,7 +112,7 @@ export class LocalLimitStore implements LimitStore {
     return found
   }
 
-  /** Lets go of subjects that nothing counts against, when there are many; at most once a second. */
+  /** Drops subjects without counts when there are many; at most once a second. */
   #hasRoom(nowMs: number): boolean {
     if (this.#subjects.size < this.maxSubjects) return true
     if (nowMs - this.#sweptMs < SLOT_RETRY_MS) return false
@@ -127,7 +127,7 @@ export class LocalLimitStore implements LimitStore {
 
 type Refusal = Pick<Verdict & { admitted: false }, 'rule' | 'limit' | 'retryAfterMs'>
 
-/** What makes the request wait longest; null: it fits everywhere. */
+/** The limit that makes the request wait longest; null: it fits under all. */
 const refusalOf = ({ rules, tokens: asked }: Ask, subjects: readonly Subject[], nowMs: number): Refusal | null => {
   let longest: Refusal | null = null
   for (let rule = 0; rule < subjects.length; rule++) {
@@ -199,5 +199,5 @@ class LocalHeld implements Held {
 }
 
 export const nothing = (): void => {
-  // A refused request holds nothing; what cannot be given back ends by itself.
+  // A refused request holds nothing; slots that are not given back expire.
 }

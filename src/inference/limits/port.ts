@@ -3,7 +3,7 @@ import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 
 /** What one request takes. */
 export interface Ask {
-  /** Unique: names its slots among those of other instances. */
+  /** Unique: names its slots among those of all instances. */
   readonly id: string
   /** At least one. */
   readonly rules: readonly LimitRule[]
@@ -11,11 +11,11 @@ export interface Ask {
   readonly tokens: number
 }
 
-/** What counts against one rule after the call; 0 where the rule has no such limit. */
+/** The counts of one rule after the call; 0 where the rule has no such limit. */
 export interface Counted {
   readonly requests: number
   readonly tokens: number
-  /** Until nothing of it counts any more, when nothing else is taken. Milliseconds. */
+  /** Milliseconds until nothing counts any more, if nothing else is taken. */
   readonly resetMs: number
 }
 
@@ -24,13 +24,13 @@ export type LimitName = 'rpm' | 'tpm' | 'max_parallel'
 export type Verdict =
   | {
       readonly admitted: true
-      /** For each rule, the bucket that was taken from: to be handed back with the settlement. */
+      /** The bucket of each rule that was taken from; the settlement hands it back. */
       readonly buckets: readonly number[]
       readonly counted: readonly Counted[]
     }
   | {
       readonly admitted: false
-      /** Index of the rule that makes it wait longest. */
+      /** Index of the rule with the longest wait. */
       readonly rule: number
       readonly limit: LimitName
       /**
@@ -42,7 +42,7 @@ export type Verdict =
 
 /** Where the counts are. Two adapters: this process, and Redis. */
 export interface LimitStore {
-  /** Takes one request, its tokens and a slot under every rule, or nothing at all. */
+  /** Takes one request, its tokens and a slot under every rule, or nothing. */
   take(ask: Ask): Verdict | Promise<Verdict>
   /**
    * Frees the slots and replaces the reserved tokens by those that were used: a surplus is given back to the bucket it
@@ -52,7 +52,7 @@ export interface LimitStore {
   settle(ask: Ask, buckets: readonly number[] | null, tokensUsed: number): void | Promise<void>
 }
 
-/** What a request holds while it is under way. */
+/** What a request holds of its limits. */
 export interface Held {
   readonly verdict: Verdict
   /** Called with what was used; further calls do nothing. Never throws and does not wait. */
@@ -71,9 +71,9 @@ export interface Limits {
 export interface LimitsStatus {
   /** Null: as configured. Else why this process counts by itself. */
   readonly degraded: string | null
-  /** Decisions that this process made by itself although the counts are meant to be shared. */
+  /** Decisions of this process alone while the counts are configured as shared. */
   readonly decidedAlone: number
-  /** Requests under way that hold something. */
+  /** Requests under way that hold limits. */
   readonly held: number
 }
 

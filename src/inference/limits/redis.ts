@@ -25,7 +25,7 @@ const LIMITS: readonly LimitName[] = ['rpm', 'tpm', 'max_parallel']
 
 /** The counts in Redis. Every method rejects with RedisAway, or with the error of Redis. */
 export class RedisLimitStore implements LimitStore {
-  /** `nowMs`: for tests; without it the clock is the server's. `leaseMs` of a slot. */
+  /** `nowMs`: for tests; without it Redis' own clock counts. `leaseMs`: of a slot. */
   constructor(
     private readonly redis: Pick<Redis, 'call' | 'tell'>,
     private readonly nowMs: (() => number) | null = null,

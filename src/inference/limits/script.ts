@@ -142,7 +142,7 @@ end
 return 1
 `
 
-/** KEYS: slots, one for each hold. ARGV: time, lease in ms, then the request of each. */
+/** KEYS: slots, one key for each hold. ARGV: time, lease in ms, then the request of each. */
 export const RENEW_SCRIPT = `${COMMON}
 local lease = tonumber(ARGV[2])
 for i, slots in ipairs(KEYS) do

@@ -8,7 +8,7 @@ import { RedisLimitStore } from './redis.ts'
 /** Slots are renewed well before their lease of 30 s ends. */
 const RENEW_MS = 10_000
 const RENEWED_AT_ONCE = 500
-/** What was let in counts no longer than this. */
+/** An admitted request counts no longer than this. */
 const WINDOW_MS = 61_000
 const ALONE = 'rate limits are counted by each process for itself'
 
@@ -63,7 +63,7 @@ class Shared implements SharedLimits {
       this.#aloneUntilMs = this.deps.nowMs() + WINDOW_MS
       const verdict = this.#local.take(ask)
       if (verdict.admitted) return hold.begin(verdict, verdict.buckets)
-      hold.settle(0) // Redis may have let it in after all
+      hold.settle(0) // Redis may still have admitted it
       return { verdict, settle: nothing }
     }
   }
@@ -90,7 +90,7 @@ class Shared implements SharedLimits {
   }
 }
 
-/** What one request holds: here, and in Redis as far as is known. */
+/** What one request holds: in this process, and in Redis as far as is known. */
 class Hold implements Held {
   verdict!: Verdict
   #local: readonly number[] | null = null
@@ -132,7 +132,7 @@ class Hold implements Held {
    * twice changes nothing.
    */
   #giveBack(tokensUsed: number): void {
-    // Away: the lease of a slot ends by itself, and so does the minute of the tokens.
+    // Redis is away: the slot expires with its lease, and the tokens with their minute.
     this.store.settle(this.ask, this.#remote, tokensUsed).catch(nothing)
   }
 }

@@ -71,7 +71,9 @@ const refusal = (
   })
 }
 
-/** Of the limits that leave least room: one for requests, one for tokens. As lines of a head; empty for none. */
+/**
+ * The limits that leave the least room, one of requests and one of tokens, as lines of a head; empty without limits.
+ */
 export const limitLines = (rules: readonly LimitRule[], counted: readonly Counted[]): string =>
   linesOf('requests', 'rpm', counted, rules) + linesOf('tokens', 'tpm', counted, rules)
 
@@ -93,7 +95,7 @@ const linesOf = (
   )
 }
 
-/** The rule that leaves least room; -1: none has such a limit. */
+/** The rule that leaves the least room; -1: none has such a limit. */
 const tightest = (
   what: 'requests' | 'tokens',
   limitName: 'rpm' | 'tpm',

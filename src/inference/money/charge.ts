@@ -15,9 +15,9 @@ import { actualNanoUsd, dearestNanoUsd, estimateTokens, promptBound, promptToken
 
 type Basis = RequestSettled['cost_basis']
 
-/** Money, and how well it is known. */
+/** Money, and how certain it is. */
 export interface Charge {
-  /** Null: no price is known of anything that was billed. */
+  /** Null: nothing that was billed has a known price. */
   readonly costNanoUsd: number | null
   readonly basis: Basis
 }
@@ -51,7 +51,7 @@ export const measure = (exchange: Exchange): Measured => {
   return measured
 }
 
-/** Keeps what the attempt that ended has cost, or may have, before another begins. */
+/** Sums up what the ended attempt has cost, or may have, before another begins. */
 export const chargeAttempt = (exchange: Exchange): void => {
   const { finished } = exchange
   if (finished === null) return
@@ -120,7 +120,7 @@ const endedCost = (exchange: Exchange, own?: Measured): Cost | null => {
  */
 export const endReserved = (exchange: Exchange, own?: Measured): void => {
   const { budgets, reservedFor } = exchange
-  // Reserved for and not begun: nothing of it was sent.
+  // Reserved for an attempt that did not begin: nothing was sent.
   budgets?.endAttempt(reservedFor === null ? endedCost(exchange, own) : null)
   exchange.reservedFor = null
 }
@@ -136,7 +136,7 @@ export const chargeBudgets = (exchange: Exchange, measured?: Measured): BudgetCh
   return charges.length === 0 ? undefined : charges
 }
 
-/** Of the attempt under way, or of the last one. */
+/** The measurement of the attempt under way, or of the last one. */
 const ofAttempt = (exchange: Exchange): Measured => {
   if (!isBillable(exchange)) return NOTHING
   const { entry, intent, usage } = exchange
@@ -164,7 +164,7 @@ const ofAttempt = (exchange: Exchange): Measured => {
 const isUnfinished = ({ intent, finishReason, finished }: Billable): boolean =>
   intent.stream && finishReason === null && finished?.outcome !== 'success'
 
-/** Nothing more of it was to come: a count of it is no interim one. */
+/** The answer has ended: its counts are final. */
 const isWhole = ({ intent, finishReason, finished }: Billable): boolean =>
   !intent.stream || finished?.outcome === 'success' || (finishReason !== null && intent.choices === 1)
 
@@ -174,7 +174,7 @@ const isCounted = (exchange: Billable): boolean => hasCounts(exchange.usage) && 
 const hasCounts = (usage: Usage | null): boolean =>
   typeof usage?.promptTokens === 'number' && typeof usage.completionTokens === 'number'
 
-/** UTF-8 bytes that an answer holds: looked for only where the provider does not count its tokens itself. */
+/** UTF-8 bytes of an answer; the JSON is measured only where the provider does not count its tokens. */
 export const bytesOf = ({ usage, content, json }: Answer): number =>
   typeof usage?.completionTokens === 'number' ? Buffer.byteLength(content ?? '') : answeredBytes(json)
 
@@ -229,7 +229,9 @@ const note = (attempt: AttemptSummary, own: Measured): void => {
 
 const WEAKEST_LAST: readonly Basis[] = ['none', 'provider_reported', 'measured', 'estimated', 'unpriced']
 
-/** As well known as the part that is known least. What has no price adds nothing, so that the rest is an estimate. */
+/**
+ * The sum is as certain as its less certain part. A part without a price adds nothing, so that the rest is an estimate.
+ */
 const sum = (one: Charge, other: Charge): Charge => {
   if (one.basis === 'none') return { costNanoUsd: other.costNanoUsd, basis: other.basis }
   if (other.basis === 'none') return { costNanoUsd: one.costNanoUsd, basis: one.basis }

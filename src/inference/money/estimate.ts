@@ -1,4 +1,4 @@
-// Tokens and money before and without the provider's word. Never a tokenizer: those can be made to take seconds.
+// Tokens and money before, or without, the provider's report. Never a tokenizer: some inputs make those take seconds.
 import { costNanoUsd, sumNanoUsd } from '../../lib/money.ts'
 import { dearestFactor, picturePrice } from '../../providers/shared/billing.ts'
 import { ownBound } from '../../providers/shared/vendor-fields.ts'
@@ -7,9 +7,9 @@ import type { Intent } from '../intent/intent.ts'
 import { LARGEST_WINDOW } from '../intent/media-bounds.ts'
 import { isUnsizedAt } from '../intent/outside-bounds.ts'
 
-/** What an image or audio part, or a piece of a file, is likely to count. */
+/** Estimated tokens of an image or audio part, or of a piece of a file. */
 const MEDIA_TOKENS = 1_024
-/** What a message counts besides its text: its role and its ends. */
+/** Estimated tokens of a message besides its text: its role and its delimiters. */
 const MESSAGE_TOKENS = 4
 /** Output ceiling where neither the client nor the catalogue names one. */
 const UNKNOWN_CEILING = 131_072
@@ -31,7 +31,7 @@ const TOKEN_BYTES = 4
 /** About four bytes a token. */
 export const estimateTokens = (bytes: number): number => Math.ceil(bytes / TOKEN_BYTES)
 
-/** What the prompt is likely to count: for caps, routing, and outcomes without the provider's usage. */
+/** The estimated tokens of the prompt: for caps, routing, and outcomes without the provider's usage. */
 export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>
   estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * MEDIA_TOKENS
 
@@ -87,7 +87,7 @@ export const promptBound = (
 export const reservedNanoUsd = (asked: Reserving, entry: Candidate): number | null =>
   dearestNanoUsd(entry, promptBound(asked, entry), outputBound(asked, entry, 1), asked.raw)
 
-/** The upper bound of the tokens of one attempt, likewise. */
+/** The upper bound of the tokens of one attempt, with the same bounds. */
 export const reservedTokens = (asked: Reserving, entry: Candidate): number =>
   promptBound(asked, entry) + outputBound(asked, entry, 1)
 
@@ -171,7 +171,7 @@ export const actualNanoUsd = (
   return sumNanoUsd(input, cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!), sumNanoUsd(said, shown))
 }
 
-/** The highest tier that the prompt is above, else the row itself. Tiers are in rising order. */
+/** The highest tier whose bound the prompt exceeds, else the row itself. Tiers are in rising order. */
 const tierFor = (entry: Prices, promptTokens: number): Rates => {
   const tiers = entry.priceTiers
   if (tiers === undefined) return entry

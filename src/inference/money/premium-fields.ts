@@ -11,7 +11,7 @@ interface PremiumRow {
   readonly field: string
   /** Values at the price of the row, or below. */
   readonly plain: readonly string[]
-  /** A number is no service: how fast speech is. */
+  /** A number is not a service: it is the speed of speech. */
   readonly numbersArePlain?: true
   /** Kinds of upstream that read the field, so that it is sent to them. */
   readonly kinds: readonly string[]
@@ -47,7 +47,7 @@ const ROWS: readonly PremiumRow[] = [
 ]
 const plainPath = (field: string): string => field.split('.').map(plainName).join('.')
 const BY_PATH: ReadonlyMap<string, PremiumRow> = new Map(ROWS.map((row) => [plainPath(row.field), row]))
-/** Fields inside of which rows look. */
+/** Fields whose members have rows. */
 const PARENTS: ReadonlySet<string> = new Set(
   [...BY_PATH.keys()].flatMap((path) => (path.includes('.') ? [path.slice(0, path.indexOf('.'))] : [])),
 )

@@ -163,13 +163,13 @@ export const candidatesOf = (
   return found
 }
 
-/** Operators name models by id too. */
+/** Operators may name models by id. */
 const rowsOf = (model: string, catalogue: CandidateSource): readonly CatalogueEntry[] => {
   const rows = catalogue.resolve(model)
   return rows.length > 0 ? rows : catalogue.all().filter(({ modelId }) => modelId === model)
 }
 
-/** Where a provider stands in an order of names and ids; after all of them when it is not named. */
+/** The place of a provider in an order of names and ids; behind all of them when it is not named. */
 const placeOf = (entry: CatalogueEntry, order: readonly string[]): number => {
   const at = order.findIndex((name) => name === entry.provider.toLowerCase() || name === entry.providerId)
   return at < 0 ? order.length : at

@@ -94,12 +94,12 @@ const named = ({ provider, providerId, name, modelId }: CatalogueEntry) => ({
   model_id: modelId,
 })
 
-/** A plan that was made again, as `/requests/{id}/explain` shows it. */
+/** A repeated plan, as `/requests/{id}/explain` shows it. */
 export const planView = (plan: Plan) => ({
   strategy: plan.strategy as string,
   ...sharedOf(plan),
   candidates: candidatesOf(plan).map(({ entry, ...said }) => ({ ...named(entry), ...said })),
-  /** Places of the eligible ones in the order of the strategy, before health. */
+  /** Places of the eligible candidates in the order of the strategy, before health. */
   order: plan.order,
   /** The candidate that is called first. */
   chosen: plan.ordered[0] === undefined ? null : named(plan.ordered[0]),

@@ -6,7 +6,7 @@ import { type KnownScores, knownScores, type LatencyMetric } from '../../state/h
 import type { CatalogueEntry } from '../../state/port.ts'
 import { healthSkip } from './rejections.ts'
 
-/** Those that were compared last. */
+/** The places that were compared last, and their scores. */
 interface Compared {
   readonly places: readonly number[]
   readonly scores: KnownScores

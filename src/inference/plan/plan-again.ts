@@ -39,14 +39,14 @@ export interface Again {
   readonly atMs: number
   /** Null: the plan as it was made. */
   readonly whatIf: {
-    /** In place of the policy that spoke first; null: none. */
+    /** In place of the most specific policy; null: no other. */
     readonly policy: PolicyRow | null
-    /** Providers that have no adapter now: what is not recorded of a candidate is taken from the present. */
+    /** Providers without an adapter now: used for candidates of which it is not recorded. */
     readonly withoutAdapter: ReadonlySet<string>
   } | null
 }
 
-/** The plan, or what the request is refused with before there is one. */
+/** The plan, or the error that refuses the request before there is a plan. */
 export const planAgain = (
   record: PlannedRequest,
   configuration: Configuration,
@@ -111,7 +111,7 @@ const adapted = (
   }
 }
 
-/** In what a plan that was made again is not the one that was recorded; [] when it is the same in everything. */
+/** The fields in which a repeated plan differs from the recorded one; [] when all are equal. */
 export const differencesOf = (plan: Plan, record: PlannedRequest): string[] => {
   const decided = decisionOf(plan)
   const members = new Set([...Object.keys(decided), ...Object.keys(record.decision)]) as Set<keyof typeof decided>

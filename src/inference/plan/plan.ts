@@ -32,7 +32,7 @@ export interface PlanInput {
   readonly isScopeAlias: boolean
   readonly overrides: OverridesInForce
   readonly frame: Frame
-  /** Drives the random choices of strategies that make any. */
+  /** Source of the random choices of a strategy. */
   readonly seed: number
   /** How many requests for this model `round_robin` has ordered before; 0 for other strategies. */
   readonly turn: number
@@ -57,11 +57,11 @@ export interface Plan {
   readonly scores: readonly (number | null)[] | null
   /** Places of the candidates that only their health could exclude, in the order of the strategy. */
   readonly order: readonly number[]
-  /** Those that are called, one after another. Empty only when the plan refuses. */
+  /** The candidates in the order of their calls. Empty only when the plan refuses. */
   readonly ordered: readonly CatalogueEntry[]
-  /** Called in place of the others when the prompt turns out too long for a model. */
+  /** Replaces the other candidates when the prompt turns out too long for a model. */
   readonly forLongContext: readonly CatalogueEntry[]
-  /** The first before health is considered. Null when there is none. */
+  /** The first candidate before health is considered. Null without a candidate. */
   readonly primary: CatalogueEntry | null
   readonly maxAttempts: number
   /** The error for the client when no candidate may be called. */
@@ -234,7 +234,7 @@ const onlyFitting = (
     return false
   })
 
-/** Where the prompt may be sent instead when a model turns out too small for it. */
+/** Candidates for a prompt that turns out too long for a model. */
 const forLongContext = (all: Judged): readonly CatalogueEntry[] =>
   all.input.policy.contextWindowModels.length === 0 ? NOBODY : longer(all)
 
@@ -264,7 +264,7 @@ const concluded = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): 
     mayFailOver &&
     (overrides.ids.length === 0 ||
       !isDisabled('fallback', overrides, [`provider:${primary.providerId}`, `model:${primary.name.toLowerCase()}`]))
-  // The last one left is always tried, save for a client that wants the primary or nothing.
+  // The last candidate is always tried, unless the client accepts only the primary.
   const isLast = order.length === 1 && !intent.headers.noFallback
   const skipped = failsOver || isLast ? null : healthSkip(input.frame.signals(primary.modelId))
   const scores = strategy === 'balanced' && keys !== null ? scoresOf(candidates.length, eligible, keys) : null

@@ -51,10 +51,10 @@ export interface EffectivePolicy {
   readonly regionOverrideAllowed: boolean
   /** Rate limits of every level that has some: all of them hold. */
   readonly limits: readonly LimitRule[]
-  /** The lowest cap and the tightest target of all levels and of the scope. */
+  /** The lowest cap and the shortest target of all levels and of the scope. */
   readonly maxCostNanoUsd: number | null
   readonly latencyTargetMs: number | null
-  /** Used in place of the model that the request names. */
+  /** Replaces the model that the request names. */
   readonly forcedModel: string | null
   /** Candidates that go before those of the named model. */
   readonly preferredModels: readonly string[]
@@ -186,7 +186,7 @@ export const withScope = (policy: EffectivePolicy, scope: EndpointScope): Effect
 /** The built-in policy: without any level. */
 export const BUILT_IN = effectivePolicy([])
 
-/** What of a key its policies depend on. */
+/** The fields of a key that its policies depend on. */
 export type PolicyKey = Pick<KeyEntry, 'tenantId' | 'routingPolicyId'>
 
 /**
@@ -256,10 +256,10 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
   }
 }
 
-/** A policy that stands in for the one that spoke first, on its level; a disabled one too. */
+/** A policy in place of the most specific one, on its level; may be disabled. */
 export type StandIn = Level
 
-/** The policy of a request had another one spoken first. Those of the other levels hold as they do. */
+/** The policy of a request if another policy were the most specific one. The other levels stay. */
 export const policyHad = (
   live: Pick<LiveState, 'control' | 'refused'>,
   key: PolicyKey,

@@ -1,4 +1,4 @@
-// The error when no candidate is left: that of the one that came nearest (docs/behaviour.md: "Rejected candidates").
+// The error when no candidate is left: that of the nearest one (docs/behaviour.md: "Rejected candidates").
 import type { CatalogueEntry } from '../../state/port.ts'
 import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
 import { missing, type PlanIntent, REJECTED_REASONS, type RejectedReason } from './rejections.ts'
@@ -73,17 +73,17 @@ const REFUSALS: Readonly<Record<RejectedReason, Refusal>> = {
   },
 }
 
-/** How near a candidate came that was turned away for this: higher is nearer. */
+/** How near a candidate with that rejection came: higher is nearer. */
 export const nearness = (reason: RejectedReason): number => REJECTED_REASONS.indexOf(reason)
 
-/** Which of the candidates, all rejected, came nearest: its place in the list. */
+/** The place of the nearest of the candidates, all rejected. */
 export const nearestOf = (reasons: readonly (RejectedReason | null)[]): number => {
   let nearest = 0
   for (let i = 1; i < reasons.length; i++) if (nearness(reasons[i]!) > nearness(reasons[nearest]!)) nearest = i
   return nearest
 }
 
-/** The error for a request of which every candidate was rejected. There is at least one. */
+/** The error for a request whose candidates were all rejected. There is at least one. */
 export const nobodyLeft = (
   candidates: readonly CatalogueEntry[],
   reasons: readonly (RejectedReason | null)[],
@@ -114,7 +114,7 @@ export const nobodyLeft = (
   return new GatewayError(code, `${message} (model ${model})`, { param: unsent ? 'model' : param, details })
 }
 
-/** The primary alone may be called, and its health forbids it. */
+/** Only the primary may be called, and its health excludes it. */
 export const primarySkipped = (
   { provider, name }: CatalogueEntry,
   reason: 'breaker_open' | 'rate_limited',

@@ -9,8 +9,8 @@ import { isListed } from './candidates.ts'
 import { type EffectivePolicy, type Label, lower } from './policies.ts'
 
 /**
- * In the order in which they are checked: the later the reason, the nearer a candidate came
- * (docs/behaviour.md: "Rejected candidates").
+ * In the order of the checks: the later the reason, the nearer the candidate came (docs/behaviour.md: "Rejected
+ * candidates").
  */
 export const REJECTED_REASONS = [
   'disabled',
@@ -32,7 +32,7 @@ export const REJECTED_REASONS = [
 ] as const
 export type RejectedReason = (typeof REJECTED_REASONS)[number]
 
-/** What of an intent a plan depends on: all of it can be recorded. */
+/** The fields of an intent that a plan depends on: all can be recorded. */
 export type PlanIntent = Pick<
   Intent,
   | 'model'
@@ -48,7 +48,7 @@ export type PlanIntent = Pick<
   | 'headers'
 >
 
-/** What holds for every candidate of one request, put together once. */
+/** The bounds for every candidate of one request, computed once. */
 export interface Bounds {
   readonly intent: PlanIntent
   readonly policy: EffectivePolicy
@@ -58,17 +58,17 @@ export interface Bounds {
   readonly overrides: OverridesInForce | null
   /** The model as the request names it is blocked, at every provider. */
   readonly isBlocked: boolean
-  /** The lowest of all caps that do not depend on the candidate. */
+  /** The lowest of the caps that do not depend on the candidate. */
   readonly capNanoUsd: number | null
-  /** Of the tenant's budgets, for each request by itself. Null: they have none. */
+  /** Caps of the tenant's budgets, for each single request. Null: none. */
   readonly hardCaps: HardCaps | null
-  /** The lowest of those that do not depend on the candidate. */
+  /** The lowest of the budget caps that do not depend on the candidate. */
   readonly hardCapNanoUsd: number | null
   readonly latencyTargetMs: number | null
   readonly metric: LatencyMetric
 }
 
-/** Puts the bounds of a request together: caps and targets of every level combine by the minimum. */
+/** The bounds of a request: caps and targets of all levels combine by the minimum. */
 export const boundsOf = (
   intent: PlanIntent,
   policy: EffectivePolicy,
@@ -116,7 +116,7 @@ const hardCapOf = ({ all, of }: HardCaps, { scope }: EffectivePolicy, keyId: str
   return scope === null ? capNanoUsd : lower(capNanoUsd, of.get(`endpoint:${scope.slug}`) ?? null)
 }
 
-/** The lowest that a budget sets for this candidate's provider or model. Nano-USD. */
+/** The lowest budget cap of this candidate's provider or model. Nano-USD. */
 const ownHardCap = (entry: CatalogueEntry, { of }: HardCaps): number | null =>
   of.size === 0
     ? null
@@ -158,7 +158,7 @@ export const rejection = (
   return latencyMs !== null && latencyMs > bounds.latencyTargetMs ? 'latency_target' : null
 }
 
-/** What an operator has switched off. */
+/** The rejection by overrides of an operator. */
 const overruling = (
   entry: CatalogueEntry,
   overrides: OverridesInForce,
@@ -166,14 +166,14 @@ const overruling = (
 ): 'killed' | 'blocked' | null => {
   if (overrides.killedProviderIds.has(entry.providerId)) return 'killed'
   const { blockedModels, disabledOf } = overrides
-  // Whichever name the request reached it by.
+  // By any name of the model.
   if (disabledOf.size > 0 && disabledOf.get(`model:${entry.name.toLowerCase()}`)?.has('tools'))
     if (requirements.some(({ capability }) => capability === 'tools')) return 'blocked'
   if (blockedModels.size === 0) return null
   return blockedModels.has(entry.name.toLowerCase()) || blockedModels.has(entry.modelId) ? 'blocked' : null
 }
 
-/** The lowest cap that an operator has set on this candidate's provider or model. Nano-USD. */
+/** The lowest cap of an override for this candidate's provider or model. Nano-USD. */
 export const ownCap = (entry: CatalogueEntry, { maxCostUsdOf: of }: OverridesInForce): number | null =>
   of.size === 0
     ? null
@@ -199,7 +199,7 @@ const mayReceive = (entry: CatalogueEntry, { headers }: PlanIntent, { sensitiveT
   return true
 }
 
-/** Why health keeps a candidate from being called now. */
+/** Why health excludes a candidate now. */
 export const healthSkip = (signals: Signals): 'breaker_open' | 'rate_limited' | null => {
   if (signals.breaker === 'open' || signals.ejected) return 'breaker_open'
   return signals.coolingDown ? 'rate_limited' : null

@@ -8,7 +8,7 @@ import type { CandidateSource } from './candidates.ts'
 import type { PlanInput } from './plan.ts'
 import type { PlanIntent } from './rejections.ts'
 
-/** Of `request.admitted`, or of the settlement of a request that was planned and never admitted. */
+/** From `request.admitted`, or from the settlement of a request that was planned and not admitted. */
 export interface RecordedPlan {
   readonly requested_model: string | null
   readonly key_id: string | null

@@ -27,7 +27,7 @@ export const planner = (deps: RouteDeps): Route => {
   const policyOf = policyResolver(deps.live)
   const turns = new Map<string, number>()
 
-  /** Each model's own count, so that the traffic of one does not beat time for another. */
+  /** One count for each model, so that requests for one do not shift the order of another. */
   const nextTurn = (name: string, isAlias: boolean): number => {
     // clients send any name: only those that operators gave are counted
     if (!isAlias && catalogue.resolve(name).length === 0) return 0
@@ -61,7 +61,7 @@ export const planner = (deps: RouteDeps): Route => {
 
 interface Selected {
   readonly scope: EndpointScope | null
-  /** The name that the request gives as its model is an alias of the scope. */
+  /** The model name of the request is an alias of the scope. */
   readonly isAlias: boolean
 }
 
@@ -72,7 +72,7 @@ interface ScopeDeps {
 
 const UNSCOPED: Selected = { scope: null, isAlias: false }
 
-/** The endpoint scope that the header names, else the one of which the model's name is an alias. Throws 404 and 403. */
+/** The endpoint scope that the header names, else the one whose alias is the model name. Throws 404 and 403. */
 export const scopeOf = (
   intent: Pick<PlanIntent, 'model' | 'headers'>,
   key: Pick<KeyEntry, 'tenantId'>,
@@ -93,7 +93,7 @@ export const scopeOf = (
   return { scope, isAlias: aliased?.id === scope.id }
 }
 
-/** What an operator has closed to this request as a whole. Without its body, single tools are not looked at. */
+/** Throws 403 where an operator has blocked the request as a whole. Without its body, single tools are not checked. */
 export const refuseBlocked = (
   intent: PlanIntent & Partial<Pick<Intent, 'body'>>,
   key: Pick<KeyEntry, 'id'>,
@@ -116,7 +116,7 @@ export const refuseBlocked = (
   for (const name of toolNames(intent)) if (overrides.blockedTools.has(name)) refuse(`the tool "${name}"`, 'tools')
 }
 
-/** Names of the tools that a request declares, in either of the two forms; their shape has been checked. */
+/** Names of the tools that a request declares, in either form; their shape is checked before. */
 const toolNames = ({ body }: Partial<Pick<Intent, 'body'>>): string[] => {
   const tools = (Array.isArray(body?.tools) ? body.tools : []) as { function?: { name?: string } }[]
   const functions = (Array.isArray(body?.functions) ? body.functions : []) as { name?: string }[]

@@ -5,7 +5,7 @@ import { type LatencyMetric, ranks, type ScoreWeights } from '../../state/health
 import type { CatalogueEntry } from '../../state/port.ts'
 import { seenOf } from './frame-view.ts'
 
-/** What strategies look at. Lists are parallel to the candidates. */
+/** The inputs of a strategy. Lists are parallel to the candidates. */
 export interface RankInput {
   readonly strategy: Strategy
   readonly entries: readonly CatalogueEntry[]
@@ -18,7 +18,7 @@ export interface RankInput {
   readonly seed: number
   /** How often this model was routed by this strategy before: `round_robin` starts one place further each time. */
   readonly turn: number
-  /** What `sticky` hashes, 32 bits. */
+  /** The 32 bits that `sticky` hashes. */
   readonly sticky: number
 }
 
@@ -86,7 +86,7 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
     for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
     return keys
   },
-  // Rendezvous hashing: a candidate that comes or goes moves only those that it serves.
+  // Rendezvous hashing: when a candidate comes or goes, only its own requests move.
   sticky: (places, { entries, sticky }) =>
     places.map((place) => {
       const { modelId, weight } = entries[place]!
@@ -96,7 +96,7 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
 
 const costsAt = (places: readonly number[], all: readonly (number | null)[]) => places.map((place) => all[place]!)
 
-/** The smallest of such numbers is each one's with a probability in proportion to its weight. */
+/** Of such numbers each is the smallest with a probability in proportion to its weight. */
 const exponential = (draw: number, weight: number): number =>
   weight > 0 ? -Math.log(1 - draw) / weight : Number.POSITIVE_INFINITY
 
@@ -156,7 +156,7 @@ export const scoresOf = (count: number, places: readonly number[], keys: number[
   return scores
 }
 
-/** Whether places stand as they do in the list of candidates. */
+/** Whether places are in the order of the list of candidates. */
 export const isAscending = (places: readonly number[]): boolean => {
   for (let i = 1; i < places.length; i++) if (places[i]! < places[i - 1]!) return false
   return true

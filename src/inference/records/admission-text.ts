@@ -17,7 +17,7 @@ export interface Admission {
   readonly plan: Plan
   /** The candidate that is called first. */
   readonly entry: CatalogueEntry
-  /** As the gateway estimates them. */
+  /** Estimated by the gateway. */
   readonly promptTokens: number
   /** Null: no price is known. */
   readonly reservedNanoUsd: number | null

@@ -84,7 +84,7 @@ export const admitAttempt = async (
 ): Promise<void> => {
   const data: RequestAttempted = {
     id: exchange.identity.id,
-    // Candidates that were passed over are numbered too.
+    // Passed-over candidates are numbered too.
     n: exchange.attempts.length + 1,
     provider: entry.provider,
     provider_id: entry.providerId,

@@ -19,7 +19,7 @@ const MAX_CACHED = 1_024
  */
 const accounts = new Map<string, Account>()
 
-/** Null at the first time of an account, which is not worth a template. */
+/** Null at the first record of an account, which is not worth a template. */
 const accountOf = ({ account, holder, leased }: BudgetPart): Account | null => {
   const cached = accounts.get(account)
   if (cached !== undefined && cached.holder === holder && cached.leased === leased) return cached
@@ -28,12 +28,12 @@ const accountOf = ({ account, holder, leased }: BudgetPart): Account | null => {
   return null
 }
 
-/** Adds what is reserved of each account, with a comma in front. */
+/** Adds the reserved amounts of each account, with a comma in front. */
 export const partPieces = (pieces: TextPiece[], parts: readonly BudgetPart[]): void => {
   addList(pieces, parts, partJson)
 }
 
-/** Adds what each account is charged, with a comma in front. */
+/** Adds the charged amounts of each account, with a comma in front. */
 export const chargePieces = (pieces: TextPiece[], charges: readonly BudgetCharge[]): void => {
   addList(pieces, charges, chargeJson)
 }

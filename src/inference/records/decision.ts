@@ -5,7 +5,7 @@ import type { Static } from '../../lib/schema/schema.ts'
 import type { Plan } from '../plan/plan.ts'
 import { isAscending } from '../plan/strategies.ts'
 
-/** Ids of overrides and budgets beyond these are not listed: they follow from the state and the time. */
+/** Further ids of overrides and budgets are not listed: they follow from the state and the time. */
 const LISTED_OVERRIDES = 32
 
 /** Every candidate with its reason, '' when it was eligible. */
@@ -16,7 +16,7 @@ export const candidateList = ({ candidates, reasons }: Plan): Static<typeof Cand
   return list
 }
 
-/** The inputs of the plan that stand nowhere else, and what it came to. */
+/** The inputs of the plan that no other member holds, and its result. */
 export const decisionOf = (plan: Plan): Decision => decisionWith(plan, plan.scores)
 
 /** `scores`: null where they are written elsewhere. */

@@ -18,7 +18,7 @@ import type { FactsText } from './record-text.ts'
 import { type KnownTemplates, Templates } from './templates.ts'
 import { isSameShape, readUsage, type UsageShape, usageGaps, usageShape } from './usage-shape.ts'
 
-/** A record lists no more of what was shaped. */
+/** A record lists at most so many shaped fields. */
 const LISTED_SHAPING = 64
 
 export type SettledExchange = Pick<
@@ -150,7 +150,7 @@ const isPlainSuccess = (attempt: AttemptSummary, { provider, name }: CatalogueEn
  * `isPlain` would put wrong facts into records.
  */
 interface PlainKey {
-  /** What the id of its admission begins with. */
+  /** The beginning of its admission's id. */
   readonly idPrefix: string
   readonly finishReason: string | null
   readonly basis: Measured['basis']
@@ -174,7 +174,7 @@ const plainJson = (exchange: PlainExchange, measured: Measured, latencyMs: numbe
   return null
 }
 
-/** In the order of `learnPlain`; those of its usage follow. */
+/** In the order of `learnPlain`; the numbers of the usage follow. */
 const plainValues = (
   exchange: PlainExchange,
   measured: Measured,

@@ -5,7 +5,7 @@ import { isObject } from '../../wire/json.ts'
 const MAX_CHARS = 4_096
 const MAX_DEPTH = 3
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/
-/** Names that passed, so that the few which every answer has are not matched again. */
+/** Names that matched, so that those of every answer are not matched again. Bounded; no result depends on it. */
 const KNOWN = new Set<string>()
 const MOST_KNOWN = 256
 
@@ -19,7 +19,7 @@ export const rawUsageJson = (raw: unknown): string => {
   return json.length > MAX_CHARS ? 'null' : json
 }
 
-/** Nothing has to be left out: the runtime writes it in one go. */
+/** Nothing is left out: the runtime serialises it at once. */
 const isAllPlain = (raw: Record<string, unknown>, depth: number): boolean => {
   for (const name in raw) {
     const value = raw[name]

@@ -3,7 +3,7 @@
 import type { FilledText, GapValue, TextTemplate } from '../../lib/text/text-template.ts'
 
 interface Known<Key> {
-  /** What the text depends on beside its gaps. */
+  /** What the text depends on besides its gaps. */
   readonly key: Key
   readonly template: TextTemplate
 }
@@ -15,7 +15,7 @@ const MOST = 8
  */
 const LEARN_FIRST = 2
 const LEARN_EVERY = 16
-/** Where most have none all the same, for each of twice as many from time to time, up to this. */
+/** Where most texts still miss, a template is made at twice as many misses each time, up to this. */
 const LEARN_SELDOM = 16_384
 
 /** Of one thing. */
@@ -36,7 +36,7 @@ export class KnownTemplates<Key> {
     return filled
   }
 
-  /** None of them could be: whether one is to be learned now. */
+  /** No template fits; returns whether one is to be made now. */
   miss(): boolean {
     if (++this.#misses < this.#learnEvery) return false
     const isWorth = this.#learnEvery === LEARN_FIRST || this.#hits >= this.#misses

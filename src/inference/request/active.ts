@@ -1,4 +1,4 @@
-// The requests in flight: how many there may be, their deadlines, and the orderly end.
+// The requests in flight: their bound, their deadlines, and their orderly end.
 import { Roster } from '../../lib/collections/index-set.ts'
 import { stages } from '../../lib/event-loop/stages.ts'
 import { GatewayError, stopping } from '../../wire/errors.ts'
@@ -9,7 +9,7 @@ import type { Exchange } from './exchange.ts'
  * sweep also notices clients that disconnected.
  */
 const SWEEP_MS = 50
-/** After the deadline of a drain the rest is ended and has this long to be settled. */
+/** Requests that are ended after the deadline of a drain have this long to be settled. */
 const SETTLE_MS = 2_000
 
 export class ActiveRequests {
@@ -24,7 +24,7 @@ export class ActiveRequests {
     return this.#all.size
   }
 
-  /** Lets a request in, or refuses it: 429 while there are too many, 503 while the process stops. */
+  /** Adds a request. Throws 429 while there are too many, and 503 while the process stops. */
   enter(exchange: Exchange): void {
     if (this.#draining) throw stopping()
     if (this.#all.size >= this.limit) {
@@ -39,7 +39,7 @@ export class ActiveRequests {
     this.#sweep.unref()
   }
 
-  /** On every way out; what it still holds of a provider is given back. */
+  /** Called on every way out. Releases what the request still holds of a provider. */
   leave(exchange: Exchange): void {
     exchange.call?.end('abandoned')
     this.#all.delete(exchange)

@@ -1,4 +1,4 @@
-// What the data plane is given. Everything with an effect comes in here; the stations themselves hold no state.
+// The dependencies of the data plane. Everything with an effect is here; the stations themselves hold no state.
 import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/events/request.ts'
 import type { CredentialSettings } from '../../entry/authenticate.ts'
 import type { Dial } from '../../lib/http-client/dial.ts'
@@ -24,7 +24,7 @@ export interface InferenceSettings extends CredentialSettings {
   readonly gatewayExecution: boolean
   /** How long a client may take to send its body. */
   readonly bodyMs: number
-  /** How long a connection may stay silent once its request is answered. Whole seconds, at most 255. */
+  /** How long a connection may stay idle after a response. Whole seconds, at most 255. */
   readonly idleS: number
 }
 
@@ -42,7 +42,7 @@ export const INFERENCE_DEFAULTS: InferenceSettings = {
 export interface Observed {
   readonly outcome: Outcome
   readonly code: ErrorCode | 'none'
-  /** The status that the client got, or would have got. */
+  /** The status that the client got, or would have got if connected. */
   readonly status: number
   readonly error: GatewayError | null
   /** The candidate that answered, or was called last; null when none was called. */
@@ -67,11 +67,11 @@ export interface InferenceDeps {
   readonly catalogue: Catalogue
   /** Endpoint scopes and the overrides in force. */
   readonly steering: Steering
-  /** What is known of the providers' health, speed and load. */
+  /** Health, speed and load of the providers. */
   readonly frames: Frames
-  /** Where calls to providers begin and end. */
+  /** The book of health: begins and judges calls to providers. */
   readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates' | 'usageAnswers'>
-  /** What this process has served of late, and what people thought of it. */
+  /** Recent requests of this process, and the means of their feedback. */
   readonly served: ServedRequests
   readonly feedback: FeedbackMeans
   /** The request log of all instances, for feedback on what this one has not served. */
@@ -80,7 +80,7 @@ export interface InferenceDeps {
   /** What tenants may spend. */
   readonly budgets: Pick<Budgets, 'of' | 'standing'>
   nowMs(): number
-  /** Counts what keys, tenants and policies are limited to. */
+  /** Counts the rate limits of keys, tenants and policies. */
   readonly limits: Limits
   readonly spool: Spool
   readonly dial: Dial

@@ -4,7 +4,7 @@ import type { GatewayError } from '../../wire/errors.ts'
 
 export interface Ending {
   readonly outcome: Outcome
-  /** The status that the client got, or would have got. */
+  /** The status that the client got, or would have got if connected. */
   readonly status: number
   readonly error: GatewayError | null
 }

@@ -33,12 +33,12 @@ export interface Identity {
   readonly startedMs: number
 }
 
-/** Why the gateway ends a request before its upstream does. */
+/** Why the gateway ends a request. */
 export type EndReason = 'client' | 'total' | 'shutdown'
-/** Why it ends one upstream call; another may follow. */
+/** Why the gateway ends one upstream call; another may follow. */
 export type WaitReason = 'first_token' | 'idle'
 
-/** What the gateway calls a provider for by itself. */
+/** Why the gateway calls a provider for itself. */
 export type Purpose = 'test' | 'detection'
 
 /**
@@ -50,7 +50,7 @@ const LISTED_SKIPS = 48
 const NO_SHAPING: readonly string[] = []
 
 export class Exchange implements Listed {
-  /** Among the requests in flight. */
+  /** Index among the requests in flight. */
   place = -1
   key: KeyEntry | null = null
   /** Why the gateway itself makes the request; null for a client's request. */
@@ -63,19 +63,19 @@ export class Exchange implements Listed {
   requestedModel: string | null = null
   wantsDebug = false
   plan: Plan | null = null
-  /** What it holds of rate limits; null where there are none. Given back by the settlement. */
+  /** What it holds of rate limits; null: none. The settlement gives it back. */
   held: Held | null = null
-  /** What it holds of budgets; null: it falls under none. Charged and given back by the settlement. */
+  /** What it holds of budgets; null: it falls under none. The settlement charges them and frees the rest. */
   budgets: RequestBudgets | null = null
   /** The candidate whose attempt is reserved and has not begun. */
   reservedFor: CatalogueEntry | null = null
-  /** Candidates before the first one that its budgets allow. */
+  /** Number of candidates before the first one that its budgets allow. */
   passedOver = 0
-  /** Attempts that were listed when it was admitted: the admission names the one after them. */
+  /** Number of attempts listed at the admission, which names the one after them. */
   listedAtAdmission = 0
   /** `x-ratelimit-*` of the tightest limits, as lines of a head; '' where there are none. */
   limitLines = ''
-  /** The control decision that the plan was made on; null before there was one. */
+  /** The control decision that the plan is made on; null before the plan. */
   revision: string | null = null
   /** Milliseconds since arrival at which it was planned, and admitted. Null: not yet. */
   plannedMs: number | null = null
@@ -90,10 +90,10 @@ export class Exchange implements Listed {
   #skips = 0
   /** The candidate that was called last: it served or failed the request. */
   entry: CatalogueEntry | null = null
-  /** Of the provider that was called last. */
+  /** Kind of the provider that was called last. */
   kind: ProviderKind | null = null
   attemptStartedMs = 0
-  /** The call under way, or the last one: it holds a place of its provider until it is ended. */
+  /** The call under way, or the last one: occupies a place of its provider until it is ended. */
   call: HealthCall | null = null
   /** Where feedback finds this request. */
   servedAt = 0
@@ -101,13 +101,13 @@ export class Exchange implements Listed {
   shaping: readonly string[] = NO_SHAPING
 
   usage: Usage | null = null
-  /** UTF-8 bytes of answer text seen, for estimates when the provider reports no usage. */
+  /** UTF-8 bytes of answer text that came, for estimates when the provider reports no usage. */
   answerBytes = 0
   finishReason: string | null = null
-  /** The attempt that ended last, until another begins, and what those before it were charged together. */
+  /** The attempt that ended last, until another begins; and the charge of those before it. */
   finished: AttemptSummary | null = null
   charged: Charge | null = null
-  /** Of all attempts: what the `gateway` block shows. */
+  /** Cost of all attempts, for the `gateway` block. */
   costNanoUsd: number | null = null
 
   /** The client's connection; notified when the request is no longer in flight, before its last bytes are sent. */
@@ -133,7 +133,7 @@ export class Exchange implements Listed {
   #upstream: Cancellation | null = null
   #wake: (() => void) | null = null
 
-  /** The client's request until its signal is listened to. */
+  /** The client's request until its signal is watched. */
   #unwatched: Pick<Inbound, 'signal'> | null = null
 
   constructor(readonly identity: Identity) {}
@@ -184,12 +184,12 @@ export class Exchange implements Listed {
     this.#upstream?.abort()
   }
 
-  /** Lets go of the upstream when nothing more is wanted from it. */
+  /** Releases the upstream when nothing more is needed from it. */
   releaseUpstream(): void {
     this.#upstream?.abort()
   }
 
-  /** Waits, or returns at once when the request is ended. */
+  /** Waits; returns at once when the request is ended. */
   async pause(ms: number): Promise<void> {
     if (this.ended !== null || ms <= 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -251,7 +251,7 @@ export class Exchange implements Listed {
     }
   }
 
-  /** Whether another than the first candidate was called last. */
+  /** Whether a candidate other than the first was called last. */
   fallbackUsed(): boolean {
     const primary = this.plan?.primary
     return this.entry !== null && primary !== undefined && primary !== null && this.entry !== primary

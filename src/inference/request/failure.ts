@@ -1,4 +1,4 @@
-// What went wrong while a provider was called, as the error that it is to the client.
+// Failures of a call to a provider, as errors for the client.
 
 import { DialFailure } from '../../lib/http-client/http-client.ts'
 import { MalformedRequest } from '../../lib/http-server/http-server.ts'
@@ -6,12 +6,12 @@ import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError, malformed, stopping } from '../../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
 
-/** Nothing of the request has reached the provider. */
+/** Failures before any byte of the request reached the provider. */
 export const NEVER_SENT: readonly string[] = [
   ...['blocked', 'dns', 'connect', 'tls', 'timeout_connect', 'invalid_url', 'invalid_header'],
 ]
 
-/** What was thrown while a provider was called, as the error that it is. */
+/** The error for the client of what was thrown while a provider was called. */
 export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueEntry): GatewayError => {
   if (thrown instanceof DialFailure && NEVER_SENT.includes(thrown.kind)) exchange.mayBill = false
   if (exchange.ended === 'client') return new GatewayError('request_canceled', 'the client left')
@@ -21,11 +21,11 @@ export const failureOf = (thrown: unknown, exchange: Exchange, entry: CatalogueE
   if (exchange.waitEnded === 'idle') return timedOut(`${entry.provider} stopped sending`)
   if (thrown instanceof GatewayError) return thrown
   if (thrown instanceof DialFailure) return dialFailure(thrown, entry)
-  // A connection that breaks while its body is read throws whatever the runtime throws.
+  // When a connection breaks while its body is read, the error is one of the runtime's.
   return new GatewayError('upstream_error', `the connection to ${entry.provider} broke`, { cause: thrown })
 }
 
-/** Anything that was thrown, as an error that may be shown. */
+/** Any thrown value as an error that may be shown. */
 export const asGatewayError = (thrown: unknown): GatewayError =>
   thrown instanceof GatewayError
     ? thrown

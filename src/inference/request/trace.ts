@@ -13,16 +13,16 @@ import type { Ending } from './ending.ts'
 import type { Exchange, Identity } from './exchange.ts'
 
 export interface TracesDeps {
-  /** Of traces that begin here, out of 100; those that others began are continued as their sender decided. */
+  /** Percentage of traces that begin here; those of a caller are continued as the caller decided. */
   readonly samplePercent: number
   /** The trace is continued at providers. */
   readonly propagate: boolean
-  /** Given each trace that ended. Must be cheap and must not throw. */
+  /** Takes each ended trace. Must be cheap and must not throw. */
   readonly take: (finished: FinishedTrace) => void
 }
 
 export interface Traces {
-  /** The trace of a request that has just come in. */
+  /** Begins the trace of a request that has arrived. */
   begin(headers: HeaderReader, identity: Identity): RequestTrace
 }
 
@@ -32,7 +32,7 @@ interface Call {
   readonly entry: CatalogueEntry
 }
 
-/** What the spans of a request are made of, later: nothing here holds its body. */
+/** The data for the spans of a request, without its body. */
 export interface FinishedTrace {
   readonly identity: Identity
   readonly spanId: string
@@ -42,7 +42,7 @@ export interface FinishedTrace {
   readonly attempts: readonly AttemptSummary[]
   readonly endedMs: number
   readonly attributes: Attributes
-  /** Of the registry; null when it did not come to that. */
+  /** Name in the registry; null when none was found. */
   readonly model: string | null
   readonly failed: boolean
 }
@@ -53,7 +53,7 @@ const newSpanId = (): string => {
   return bytes.toHex()
 }
 
-/** The same traces at every instance: the trace's id decides. */
+/** The same traces at every instance: the id decides. */
 const isSampled = (traceId: string, percent: number): boolean =>
   Number.parseInt(traceId.slice(-13), 16) < (percent / 100) * 2 ** 52
 
@@ -81,7 +81,7 @@ export class RequestTrace {
     this.#calls.push({ spanId: newSpanId(), startedMs: performance.now(), entry })
   }
 
-  /** The call with the headers that continue the trace at the provider. */
+  /** The request with the headers that continue the trace at the provider. */
   carriedBy(request: DialRequest): DialRequest {
     const call = this.#calls.at(-1)
     if (!this.deps.propagate || call === undefined) return request
@@ -144,7 +144,7 @@ const attributesOf = (exchange: Exchange, { outcome, status, error }: Ending, me
   }
 }
 
-/** As the conventions call them; others by the name of their kind. */
+/** Names of the conventions; other providers by the name of their kind. */
 const PROVIDER_NAMES: Readonly<Record<string, string>> = {
   azure_openai: 'azure.ai.openai',
   bedrock: 'aws.bedrock',
@@ -170,7 +170,7 @@ export const spansOf = (trace: FinishedTrace): Span[] => {
     attributes: trace.attributes,
     failed: trace.failed,
   }
-  // What was passed over was not called, and has no span.
+  // A candidate that was passed over has no span.
   const made = attempts.filter(({ outcome }) => outcome !== 'skipped')
   const clients = calls.map(({ spanId, startedMs, entry }, index): Span => {
     const attempt = made[index]

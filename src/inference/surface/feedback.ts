@@ -119,7 +119,7 @@ const record = async (data: FeedbackGiven, { spool }: FeedbackDeps): Promise<voi
   } catch (error) {
     if (!(error instanceof SpoolClosed))
       throw new GatewayError('internal_error', 'the feedback could not be recorded', { cause: error })
-    // Written, though not shipped in time: it will be in the log all the same.
+    // Written, though not shipped in time: the record will be in the log.
     if (error.written === null)
       throw new GatewayError('rate_limited', `no feedback is taken now: ${error.message}`, { retryAfterS: 1 })
   }

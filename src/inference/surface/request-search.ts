@@ -14,7 +14,7 @@ export interface FoundRequest {
 
 /** The request log of all instances. Its methods throw when it cannot be read now. */
 export interface RequestLookup {
-  /** Other processes write to it: the latest of a label may be theirs. */
+  /** Other processes write to it: the latest request of a label may be theirs. */
   readonly hasOthers: boolean
   /** By id, else the tenant's latest with that label. `foreign`: the id is another tenant's. Null: not there. */
   find(idOrLabel: string, tenantId: string): Promise<FoundRequest | 'foreign' | null>
@@ -34,9 +34,9 @@ export interface Asked {
   readonly tenantId: string | null
   /** When, Unix milliseconds. */
   readonly atMs: number
-  /** Aborted when the client leaves. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
-  /** What names the request, for the error; null: the path. */
+  /** The field that names the request, for the error; null: the path. */
   readonly param: string | null
 }
 
@@ -59,7 +59,7 @@ export interface RowSearchDeps {
   readonly requestLookup: Pick<RequestLookup, 'isKnown' | 'behindMs'>
 }
 
-/** How long is looked for what may come. */
+/** How long a row that may still come is waited for. */
 const LOOK_FOR_MS = 2_000
 /** Nearly every row comes within a quarter of a second: short waits first, then longer ones. */
 const FIRST_PAUSE_MS = 50
@@ -134,7 +134,7 @@ export const rowMeant = <Row extends RequestRow>(
   })
 }
 
-/** By id of whomever, else the tenant's own by label. `foreign`: the id is another tenant's. */
+/** By id of any tenant, else by the tenant's own label. `foreign`: the id is another tenant's. */
 export const ownRow = async <Row extends RequestRow>(
   idOrLabel: string,
   tenantId: string | null,
@@ -148,7 +148,7 @@ export const ownRow = async <Row extends RequestRow>(
   return row.tenant_id === tenantId ? row : 'foreign'
 }
 
-/** Ids are in the order of time. */
+/** Ids sort by time. */
 const newerOf = (one: FoundRequest | null, other: FoundRequest | null): FoundRequest | null => {
   if (one === null || other === null) return one ?? other
   return one.id < other.id ? other : one
@@ -173,7 +173,7 @@ const missing = async (
   const ageMs = asked.atMs - bornMs
   if (Math.abs(ageMs) <= YOUNG_MS) return notKnownYet()
   if (ageMs < 0) throw unknown(asked) // of a time to come: not an id of the gateway
-  // In this order: what it was behind by, it may have read since.
+  // Before the row: the log may catch up while that is read.
   const behindMs = await requestLookup.behindMs()
   if (await requestLookup.isKnown(asked.idOrLabel, bornMs)) return noOutcomeYet()
   if (behindMs === null || behindMs > CURRENT_MS) throw notKnownYet()
