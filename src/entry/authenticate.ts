@@ -1,7 +1,7 @@
 // What a request of either plane passes first: its API key. Memory only: one digest, one look-up in the folded state.
 
 import { sha256Hex } from '../lib/crypto/digest.ts'
-import type { HeaderReader } from '../lib/http-server/inbound.ts'
+import type { HeaderReader } from '../lib/http-server/http-server.ts'
 import type { LastUses } from '../state/indexes/last-uses.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'

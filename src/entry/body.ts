@@ -1,6 +1,6 @@
 // The body of a request as text, within the limits. Read here and not by the framework, so that every failure has the
 // error envelope.
-import type { Inbound } from '../lib/http-server/inbound.ts'
+import type { Inbound } from '../lib/http-server/http-server.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 export const BODY_LIMIT_BYTES = 10 * 1024 * 1024

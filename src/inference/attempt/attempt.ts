@@ -1,8 +1,7 @@
 // Station 6: calls one candidate after another, until one answers. Nothing reaches the client before that, so the
 // client never notices a failover.
 import { inStep } from '../../lib/event-loop/stages.ts'
-import type { DialResponse } from '../../lib/http-client/dial.ts'
-import { readerOf } from '../../lib/http-client/stream-text.ts'
+import { type DialResponse, readerOf } from '../../lib/http-client/http-client.ts'
 import type { Answer, StreamPart } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

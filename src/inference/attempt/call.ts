@@ -1,5 +1,5 @@
 // One call to a provider: prepared and sent in the wire of its kind, then accepted or refused by the provider.
-import type { DialResponse } from '../../lib/http-client/dial.ts'
+import type { DialResponse } from '../../lib/http-client/http-client.ts'
 import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

@@ -1,5 +1,5 @@
 // Station 3: reads the request. Every rule on the body of a chat completion, and the capabilities that it needs.
-import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { HeaderReader } from '../../lib/http-server/http-server.ts'
 import { type Edit, editMembers, memberText } from '../../lib/json/edit.ts'
 import type { Capability } from '../../providers/port.ts'
 import { type OwnAmounts, readOwnWords } from '../../providers/shared/vendor-fields.ts'

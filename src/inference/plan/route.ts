@@ -1,6 +1,6 @@
 // Station 4 on the request path: gathers the inputs of a plan (scope, overrides, policy, frame, seed), and makes the
 // plan.
-import type { HeaderReader } from '../../lib/http-server/inbound.ts'
+import type { HeaderReader } from '../../lib/http-server/http-server.ts'
 import type { EndpointScope, OverridesInForce, Steering } from '../../state/indexes/steering.ts'
 import type { KeyEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

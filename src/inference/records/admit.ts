@@ -1,6 +1,6 @@
 // Station 5: the admission, written before the upstream is called, so that no crash can hide a call that may be billed.
 import type { RequestAttempted, RequestExtended } from '../../domain/events/request.ts'
-import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/port.ts'
+import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/spool.ts'
 import { STILL } from '../../state/health/frame.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'

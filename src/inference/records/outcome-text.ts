@@ -5,7 +5,7 @@ import type { AttemptSummary, RequestFacts, RequestSettled } from '../../domain/
 import type { Static } from '../../lib/schema/schema.ts'
 import type { TextPiece, TextPieces } from '../../lib/text/text-pieces.ts'
 import { type FilledText, type GapValue, gap, TextTemplate } from '../../lib/text/text-template.ts'
-import type { Appended } from '../../log/spool/port.ts'
+import type { Appended } from '../../log/spool/spool.ts'
 import type { Usage } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import type { Measured } from '../money/charge.ts'

@@ -1,7 +1,7 @@
 // Station 8: the outcome. Written on every way out and before the client gets the last byte; exactly one for each
 // admission.
 import { failpoint } from '../../lib/process/failpoints.ts'
-import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/port.ts'
+import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/spool.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { chargeBudgets, type Measured } from '../money/charge.ts'
 import type { InferenceDeps, Observed } from '../request/deps.ts'

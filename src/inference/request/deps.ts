@@ -1,8 +1,8 @@
 // The dependencies of the data plane. Everything with an effect is here; the stations themselves hold no state.
 import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/events/request.ts'
 import type { CredentialSettings } from '../../entry/authenticate.ts'
-import type { Dial } from '../../lib/http-client/dial.ts'
-import type { Spool } from '../../log/spool/port.ts'
+import type { Dial } from '../../lib/http-client/http-client.ts'
+import type { Spool } from '../../log/spool/spool.ts'
 import type { ProviderKind } from '../../providers/port.ts'
 import type { Budgets } from '../../state/budgets/budgets.ts'
 import type { HealthBook } from '../../state/health/book.ts'

@@ -1,6 +1,6 @@
 // How far a request has come, in its type: what one station has set, the next one takes. All of these are the one
 // `Exchange` object of the request.
-import type { Appended } from '../../log/spool/port.ts'
+import type { Appended } from '../../log/spool/spool.ts'
 import type { ProviderKind } from '../../providers/port.ts'
 import type { HealthCall } from '../../state/health/call.ts'
 import type { CatalogueEntry } from '../../state/port.ts'

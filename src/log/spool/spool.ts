@@ -2,4 +2,4 @@
 export { readWatermark, replaceDurably, setAside, spoolDirectory, spoolNumbers, writeWatermark } from './directory.ts'
 export { adoptFreeSpools, type LocalSpool, openSpool, type SpoolKeeping, type SpoolOptions } from './open.ts'
 export type { OpenAdmission } from './open-admissions.ts'
-export { type Appended, type Spool, SpoolClosed } from './port.ts'
+export { type Appended, REFUSABLE, type Spool, SpoolClosed } from './port.ts'

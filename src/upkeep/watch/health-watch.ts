@@ -2,7 +2,7 @@
 // operations topic.
 import type { HealthEvent } from '../../domain/events/health.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
-import { REFUSABLE, type Spool } from '../../log/spool/port.ts'
+import { REFUSABLE, type Spool } from '../../log/spool/spool.ts'
 import { type HealthBook, openHealth } from '../../state/health/book.ts'
 import type { Catalogue } from '../../state/port.ts'
 import { frameWriter } from './frame-writer.ts'
