@@ -1,7 +1,7 @@
 // Puts together what calls providers for operators: the checks of a test, listings, detection, over the same spool,
 // dialer and kinds as requests.
 import { newIdentity } from '../http/request-context.ts'
-import { directCalls } from '../inference/gateway-calls.ts'
+import { gatewayCalls } from '../inference/gateway-calls.ts'
 import type { Dial } from '../lib/http-client/http-client.ts'
 import { KINDS } from '../providers/kinds.ts'
 import type { Budgets } from '../state/budgets/budgets.ts'
@@ -22,7 +22,7 @@ export interface WorkDeps {
 
 export const openWork = ({ control, outcomes, kindTable, modelCatalogue, dial, budgets }: WorkDeps): ProviderWork => {
   const { live, catalogue } = control
-  const ask = directCalls({
+  const ask = gatewayCalls({
     live,
     catalogue,
     spool: outcomes.spool,

@@ -187,7 +187,7 @@ const noteAnswer = ({ exchange, answer }: WholeAnswer): void => {
 /** The answer for the client, sent once it is settled. Throws NonConforming. */
 const clientJson = ({ exchange, answer }: WholeAnswer, measured: Measured): TextPieces => {
   const { intent } = exchange
-  const choices = intent.choices === 1 && intent.ownWords === null ? [answer] : choicesOf(answer.json)
+  const choices = intent.choices === 1 && intent.vendorFields === null ? [answer] : choicesOf(answer.json)
   const checked = conformance(intent, choices)
   return answerJson(exchange, answer, cutOr(answer.finishReason, choices), checked, measured)
 }

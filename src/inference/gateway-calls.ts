@@ -23,13 +23,13 @@ import { type EndReason, Exchange, type Identity, type Purpose } from './request
 import { asGatewayError, failureOf } from './request/failure.ts'
 import { type Admitted, planned } from './request/progress.ts'
 
-export interface DirectDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue' | 'budgets'> {
+export interface GatewayCallDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue' | 'budgets'> {
   readonly live: Pick<InferenceDeps['live'], 'status'>
   newIdentity(): Identity
   nowMs(): number
 }
 
-export interface DirectQuestion {
+export interface GatewayCallRequest {
   readonly entry: CatalogueEntry
   /** A chat completion, without its `model`. */
   readonly body: Readonly<Record<string, unknown>>
@@ -48,7 +48,7 @@ export interface Payer {
 }
 
 /** The answer of the model. */
-export interface DirectAnswer {
+export interface GatewayCallAnswer {
   readonly text: string
   readonly toolNames: readonly string[]
   readonly finishReason: string | null
@@ -59,11 +59,11 @@ export interface DirectAnswer {
 }
 
 /** How the call ended, once it is settled. */
-export interface DirectOutcome {
+export interface GatewayCallOutcome {
   readonly requestId: string
   /** Null: it answered. */
   readonly error: GatewayError | null
-  readonly answer: DirectAnswer | null
+  readonly answer: GatewayCallAnswer | null
   readonly measured: Measured
   readonly latencyMs: number
   /** Fields that were dropped, renamed or clamped. */
@@ -74,18 +74,18 @@ export interface DirectOutcome {
  * Makes the call. Never throws for a failure of the provider. Throws GatewayError when a budget does not allow the
  * call, and when the call or its outcome could not be recorded.
  */
-export type AskDirectly = (question: DirectQuestion) => Promise<DirectOutcome>
+export type MakeGatewayCall = (request: GatewayCallRequest) => Promise<GatewayCallOutcome>
 
 /**
  * The outcome of a call; or the error when it was not made or not recorded, so that it does not fail other calls made
  * at once.
  */
 export const outcomeOrRefusal = async (
-  ask: AskDirectly,
-  question: DirectQuestion,
-): Promise<DirectOutcome | GatewayError> => {
+  makeCall: MakeGatewayCall,
+  request: GatewayCallRequest,
+): Promise<GatewayCallOutcome | GatewayError> => {
   try {
-    return await ask(question)
+    return await makeCall(request)
   } catch (error) {
     if (error instanceof GatewayError) return error
     throw error
@@ -94,11 +94,11 @@ export const outcomeOrRefusal = async (
 
 /** Calls of one process at once. */
 const MOST_AT_ONCE = 64
-const NOBODY = { calling: () => undefined }
+const UNTRACKED = { calling: () => undefined }
 /** Only one candidate is called, so a revoked key changes nothing. */
 const ANY_KEY = { stands: () => true }
 
-export const directCalls = (deps: DirectDeps): AskDirectly => {
+export const gatewayCalls = (deps: GatewayCallDeps): MakeGatewayCall => {
   const active = new ActiveRequests(MOST_AT_ONCE)
   // A book of its own: a test by an operator must not close a provider to requests of clients.
   const health = openHealth({
@@ -107,7 +107,7 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
     monotonicMs: () => performance.now(),
     emit: () => undefined,
   })
-  const calling = { ...deps, health, steering: UNSTEERED, keys: ANY_KEY, served: NOBODY, observe: () => undefined }
+  const calling = { ...deps, health, steering: UNSTEERED, keys: ANY_KEY, served: UNTRACKED, observe: () => undefined }
 
   return async ({ entry, body, purpose, payer, timeoutMs, signal }) => {
     const exchange = new Exchange(deps.newIdentity())
@@ -117,8 +117,8 @@ export const directCalls = (deps: DirectDeps): AskDirectly => {
     signal.addEventListener('abort', leave)
     if (signal.aborted) leave()
     try {
-      const asked = { model: entry.name, ...body }
-      const intent = readIntent(JSON.stringify(asked), asked, new Headers())
+      const chat = { model: entry.name, ...body }
+      const intent = readIntent(JSON.stringify(chat), chat, new Headers())
       const plan = planFor(intent, entry, timeoutMs, deps)
       exchange.requestedModel = entry.name
       const routed = planned(exchange, intent, plan, deps.live.status().tip, null)
@@ -147,8 +147,8 @@ const endOf = (reason: unknown): EndReason => (reason === 'shutdown' || reason =
 type CallDeps = AttemptDeps & Parameters<typeof settle>[3]
 
 /** The call itself and its settlement. */
-const callModel = async (exchange: Admitted, deps: CallDeps): Promise<DirectOutcome> => {
-  let answer: DirectAnswer | null = null
+const callModel = async (exchange: Admitted, deps: CallDeps): Promise<GatewayCallOutcome> => {
+  let answer: GatewayCallAnswer | null = null
   let error: GatewayError | null = null
   let measured: Measured
   try {
@@ -176,7 +176,7 @@ const endingOf = (error: GatewayError): Ending => ({
   error,
 })
 
-const readWhole = ({ exchange, answer }: WholeAnswer): DirectAnswer => {
+const readWhole = ({ exchange, answer }: WholeAnswer): GatewayCallAnswer => {
   exchange.usage = answer.usage
   exchange.answerBytes = bytesOf(answer)
   const { content, toolNames, finishReason } = answer
@@ -187,7 +187,7 @@ const readWhole = ({ exchange, answer }: WholeAnswer): DirectAnswer => {
 const readStream = async (
   { exchange, parts: first, source }: StreamedAnswer,
   deps: CallDeps,
-): Promise<DirectAnswer> => {
+): Promise<GatewayCallAnswer> => {
   let text = ''
   let contentParts = 0
   let finishReason: string | null = null
@@ -219,7 +219,7 @@ const readStream = async (
 }
 
 /** A plan with this candidate alone, called once, whatever its health and policies. */
-const planFor = (intent: Intent, entry: CatalogueEntry, timeoutMs: number, { catalogue }: DirectDeps): Plan => {
+const planFor = (intent: Intent, entry: CatalogueEntry, timeoutMs: number, { catalogue }: GatewayCallDeps): Plan => {
   const policy = { ...BUILT_IN, firstTokenMs: timeoutMs, totalMs: timeoutMs, retryAttempts: 0, maxAttempts: 1 }
   const projected = priceOf(entry, promptTokensEstimate(intent), outputBound(intent, entry))
   return {

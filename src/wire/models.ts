@@ -1,7 +1,8 @@
 // The model object of the inference surface (docs/behaviour.md: "Capabilities").
 import { type Static, t } from '../lib/schema/schema.ts'
 
-const known = (description: string) => t.Union([t.Number(), t.Null()], { description: `${description} Null: unknown.` })
+const numberOrNull = (description: string) =>
+  t.Union([t.Number(), t.Null()], { description: `${description} Null: unknown.` })
 
 export const ModelObject = t.Object({
   id: t.String(),
@@ -9,9 +10,9 @@ export const ModelObject = t.Object({
   created: t.Integer({ description: 'Unix seconds.' }),
   owned_by: t.String(),
   gateway_provider: t.String({ description: 'The first provider of it, in the order of priority.' }),
-  gateway_context_window: known('Tokens.'),
-  gateway_input_cost_per_million: known('USD per million tokens.'),
-  gateway_output_cost_per_million: known('USD per million tokens.'),
+  gateway_context_window: numberOrNull('Tokens.'),
+  gateway_input_cost_per_million: numberOrNull('USD per million tokens.'),
+  gateway_output_cost_per_million: numberOrNull('USD per million tokens.'),
   gateway_capabilities: t.Array(t.String()),
 })
 export type ModelObject = Readonly<Omit<Static<typeof ModelObject>, 'gateway_capabilities'>> & {

@@ -9,7 +9,7 @@ import { STRATEGIES, strategyOf } from '../../src/domain/steering/policy.ts'
 import { BODY_LIMIT_BYTES, JSON_DEPTH_LIMIT, JSON_VALUES_LIMIT } from '../../src/entry/body.ts'
 import { PLAIN } from '../../src/inference/intent/headers.ts'
 import { BUILT_IN } from '../../src/inference/plan/policies.ts'
-import { nobodyLeft } from '../../src/inference/plan/refusals.ts'
+import { noCandidateLeft } from '../../src/inference/plan/refusals.ts'
 import { REJECTED_REASONS } from '../../src/inference/plan/rejections.ts'
 import { BREAKER_DEFAULTS } from '../../src/state/health/breaker.ts'
 import { DEFAULT_WEIGHTS } from '../../src/state/health/scores.ts'
@@ -79,7 +79,11 @@ describe('the tables', () => {
     const candidates = [{ name: 'small', capabilities: [] }] as unknown as readonly CatalogueEntry[]
     const intent = { model: 'small', requirements: [{ capability: 'tools', param: 'tools' }], headers: PLAIN }
     const rows = REJECTED_REASONS.map((reason) => {
-      const { status, code } = nobodyLeft(candidates, [reason], intent as unknown as Parameters<typeof nobodyLeft>[2])
+      const { status, code } = noCandidateLeft(
+        candidates,
+        [reason],
+        intent as unknown as Parameters<typeof noCandidateLeft>[2],
+      )
       return [reason, `${status} ${code}`]
     })
     expect(tableBelow('Rejected candidates').map(([reason, _, answer]) => [reason, answer!.split(',')[0]])).toEqual(

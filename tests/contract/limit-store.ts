@@ -1,7 +1,7 @@
 // What every place that counts rate limits promises, with a clock that the test sets.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Ask, LimitStore, Verdict } from '../../src/inference/limits/port.ts'
+import type { LimitRequest, LimitStore, Verdict } from '../../src/inference/limits/port.ts'
 import type { LimitRule } from '../../src/state/indexes/limit-rules.ts'
 
 export interface OpenStore {
@@ -31,8 +31,8 @@ export const limitStoreContract = (name: string, { open, runs }: OpenStore): voi
     const clock = { nowMs: START_MS }
     const store = open(() => clock.nowMs)
     let asks = 0
-    const ask = (rules: readonly LimitRule[], tokens = 0): Ask => ({ id: `req_${asks++}`, rules, tokens })
-    const taken = async (wanted: Ask): Promise<Admitted> => {
+    const ask = (rules: readonly LimitRule[], tokens = 0): LimitRequest => ({ id: `req_${asks++}`, rules, tokens })
+    const taken = async (wanted: LimitRequest): Promise<Admitted> => {
       const verdict = await store.take(wanted)
       if (!verdict.admitted) throw new Error(`refused: ${JSON.stringify(verdict)}`)
       return verdict
@@ -192,10 +192,10 @@ const agree = async (
   history: readonly Step[],
   clock: { nowMs: number },
   store: LimitStore,
-  newAsk: (rules: readonly LimitRule[], tokens: number) => Ask,
+  newAsk: (rules: readonly LimitRule[], tokens: number) => LimitRequest,
 ): Promise<void> => {
   const entries: Entry[] = []
-  const open: { readonly ask: Ask; readonly buckets: readonly number[]; readonly entry: Entry }[] = []
+  const open: { readonly ask: LimitRequest; readonly buckets: readonly number[]; readonly entry: Entry }[] = []
   const sum = (what: 'requests' | 'tokens', youngerMs: number) =>
     entries.reduce((total, entry) => (clock.nowMs - entry.atMs < youngerMs ? total + entry[what] : total), 0)
   for (const step of history) {
@@ -233,7 +233,7 @@ const agree = async (
 /** Until the time that was told the request is refused. */
 const rightWait = async (
   verdict: Verdict & { admitted: false },
-  ask: Ask,
+  ask: LimitRequest,
   clock: { nowMs: number },
   store: LimitStore,
   exceeds: (youngerMs: number) => boolean,

@@ -7,7 +7,7 @@ import {
   type Configuration,
   differencesOf,
   type PlannedRequest,
-  planAgain,
+  repeatPlan,
   unrecorded,
 } from '../../inference/plan/plan-again.ts'
 import { policyResolver } from '../../inference/plan/policies.ts'
@@ -63,7 +63,7 @@ export const planOfPast = (state: ControlState, { atMs }: PastPoint, read: PlanR
   const policy = typeof named === 'string' ? (state.table('policies').get(named) ?? null) : named
   const isSeen = policy !== null && (policy.tenant_id === null || policy.tenant_id === record.tenant_id)
   if (named !== null && !isSeen) return { ...NOTHING, policyUnknown: true }
-  const again = planAgain(record, configuration, {
+  const again = repeatPlan(record, configuration, {
     frame: frameFrom(frames),
     atMs: whatIf?.isAsOf ? atMs : record.at_ms,
     whatIf: whatIf === null ? null : { policy, withoutAdapter: new Set(whatIf.withoutAdapter) },

@@ -13,14 +13,14 @@ const hasJson = ({ json }: StreamPart): boolean => json !== null
 
 export class ClientFrames {
   /** Frames that complete the answer for a client: buffered until the outcome is written. */
-  held = ''
+  buffered = ''
   readonly toolNames: string[] = []
   /** Only where several choices or a form of the answer were requested. */
   readonly choices: StreamedChoices | null
   readonly tail: StreamTail
   #first: StreamPart[] | null
   /** Frames that go out before the ones made last: joined to a long run they would be copied. */
-  #ahead = ''
+  #prefix = ''
 
   /** `first`: the parts up to the first content. */
   constructor(
@@ -28,9 +28,9 @@ export class ClientFrames {
     first: StreamPart[],
   ) {
     this.#first = first
-    const { choices, ownWords, structured } = exchange.intent
+    const { choices, vendorFields, structured } = exchange.intent
     const isFormed = structured !== null && demandsJson(structured)
-    this.choices = choices > 1 || ownWords !== null || isFormed ? new StreamedChoices(isFormed) : null
+    this.choices = choices > 1 || vendorFields !== null || isFormed ? new StreamedChoices(isFormed) : null
     this.tail = new StreamTail(exchange)
   }
 
@@ -44,14 +44,14 @@ export class ClientFrames {
   }
 
   /** The frames that go out before the ones made last, once; mostly ''. */
-  takeAhead(): string {
-    const ahead = this.#ahead
-    this.#ahead = ''
-    return ahead
+  takePrefix(): string {
+    const prefix = this.#prefix
+    this.#prefix = ''
+    return prefix
   }
 
   /**
-   * The frames of these parts that go to the client now, behind `takeAhead`. From the finish reason on frames are
+   * The frames of these parts that go to the client now, behind `takePrefix`. From the finish reason on frames are
    * buffered; content that follows releases them.
    */
   of(parts: readonly StreamPart[], opening: boolean): string {
@@ -62,10 +62,10 @@ export class ClientFrames {
       const ends =
         (this.choices !== null && part.json !== null && this.choices.note(part.json)) || part.finishReason !== null
       if (part.frames !== undefined) {
-        const before = out + this.held
-        this.held = ''
+        const before = out + this.buffered
+        this.buffered = ''
         if (before !== '' && part.frames.length >= LONG_CHARS) {
-          this.#ahead += before
+          this.#prefix += before
           out = part.frames
         } else out = before + part.frames
         continue
@@ -77,11 +77,11 @@ export class ClientFrames {
       }
       const json = first ? this.#withRoute(part.json) : part.json
       first = false
-      if (ends || (this.held !== '' && !part.content)) this.held += sseFrame(json)
-      else if (this.held === '') out += sseFrame(json)
+      if (ends || (this.buffered !== '' && !part.content)) this.buffered += sseFrame(json)
+      else if (this.buffered === '') out += sseFrame(json)
       else {
-        out += this.held + sseFrame(json)
-        this.held = ''
+        out += this.buffered + sseFrame(json)
+        this.buffered = ''
       }
     }
     return out

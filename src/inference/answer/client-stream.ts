@@ -23,7 +23,7 @@ import { conformance, cutOf, extraMembers, failureMembers, NonConforming, OUT_OF
 import type { StreamEnd } from './stream-tail.ts'
 
 /** Bound of what may follow the finish reason, which is buffered; more is not part of an answer. */
-const HELD_CHARS = 256 * 1024
+const BUFFERED_CHARS = 256 * 1024
 
 const NO_CHOICES: readonly ChoiceFacts[] = []
 
@@ -67,7 +67,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   /** For a stream that came whole: its text in pieces, without what `end` returns. */
   whole(): readonly string[] {
     const frames = this.#frames.opening()
-    return [this.#frames.takeAhead(), frames]
+    return [this.#frames.takePrefix(), frames]
   }
 
   /** The last frames, once the request is settled; for a stream that was read to its end. */
@@ -79,7 +79,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   run(sink: AnswerSink): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#writing = { sink, written: resolve, broken: reject }
-    this.#goOn()
+    this.#advance()
     return promise
   }
 
@@ -87,23 +87,23 @@ export class ClientStream implements LiveBody, ArrivalListener {
   arrived(): void {
     this.#reading = false
     this.exchange.waitDeadlineMs = Number.POSITIVE_INFINITY
-    this.#goOn()
+    this.#advance()
   }
 
   /**
    * Writes the frames that are there. Called again when more came from the upstream, a budget was extended, or the
    * client reads on.
    */
-  #goOn(): void {
+  #advance(): void {
     if (this.#writing === null) return // it is closed
     const { broken } = this.#writing
     try {
       while (this.#tail === null) {
-        const { held } = this.#frames
+        const { buffered } = this.#frames
         const frames = this.#nextFrames()
         if (frames === null) return
         const more = this.#tail === null ? reserveMore(this.exchange, this.source, this.deps) : null
-        if (more !== null) return void this.#reserved(frames, held, more).catch(broken)
+        if (more !== null) return void this.#reserved(frames, buffered, more).catch(broken)
         if (!this.#send(frames)) return
       }
       this.#tail.then((tail) => this.#close(tail)).catch(broken)
@@ -136,33 +136,33 @@ export class ClientStream implements LiveBody, ArrivalListener {
       return ''
     }
     const frames = this.#frames.of(parts, false)
-    if (frames === '' && this.#frames.held.length > HELD_CHARS)
+    if (frames === '' && this.#frames.buffered.length > BUFFERED_CHARS)
       this.#end(new GatewayError('upstream_error', 'the provider does not end its stream'))
     return frames
   }
 
   /**
-   * Reserves and records what came, before it is sent; else the stream is cut here. `held`: the frames that were
+   * Reserves and records what came, before it is sent; else the stream is cut here. `buffered`: the frames that were
    * buffered before it came.
    */
-  async #reserved(frames: string, held: string, more: Promise<GatewayError | null>): Promise<void> {
+  async #reserved(frames: string, buffered: string, more: Promise<GatewayError | null>): Promise<void> {
     const cut = await more
     if (this.#tail === null && cut !== null) {
       // The frames are not sent, except choices that had ended before.
-      this.#frames.takeAhead()
-      this.#frames.held = held
+      this.#frames.takePrefix()
+      this.#frames.buffered = buffered
       this.#end(cut)
     }
     // It may have ended meanwhile.
-    if (this.#tail !== null || this.#send(frames)) this.#goOn()
+    if (this.#tail !== null || this.#send(frames)) this.#advance()
   }
 
-  /** False while the client does not read: `#goOn` is called when it does. */
+  /** False while the client does not read: `#advance` is called when it does. */
   #send(frames: string): boolean {
     if (frames === '') return true
     const { sink, broken } = this.#writing!
-    const ahead = this.#frames.takeAhead()
-    if (ahead !== '') sink.write(ahead)
+    const prefix = this.#frames.takePrefix()
+    if (prefix !== '') sink.write(prefix)
     if (this.source.done) {
       // The stream is complete: its frames and its end go out in one write.
       this.#unsent = frames
@@ -171,7 +171,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     sink.write(frames)
     const flushed = sink.flush()
     if (typeof flushed === 'number') return true
-    flushed.then(() => this.#goOn(), broken)
+    flushed.then(() => this.#advance(), broken)
     return false
   }
 
@@ -190,7 +190,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   /** The idle limit holds for each part, and for all parts together behind a finish reason. */
   #idleUntilMs(): number {
     const untilMs = performance.now() + this.exchange.plan.policy.streamIdleMs
-    if (this.#frames.held === '') this.#restUntilMs = null
+    if (this.#frames.buffered === '') this.#restUntilMs = null
     else this.#restUntilMs ??= untilMs
     return this.#restUntilMs ?? untilMs
   }
@@ -256,7 +256,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     } catch (thrown) {
       if (!(thrown instanceof NonConforming)) throw thrown
       const members = failureMembers(exchange, thrown)
-      const frames = this.#frames.held + this.#frames.tail.error(thrown, members) + DONE_FRAME
+      const frames = this.#frames.buffered + this.#frames.tail.error(thrown, members) + DONE_FRAME
       return { ending: { outcome: 'error', status: 200, error: thrown }, measured, frames }
     }
     const more = extraMembers(exchange, measured, {
@@ -265,7 +265,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
       stopReason: 'completed',
       checked,
     })
-    const frames = this.#frames.tail.ending(this.#frames.held, measured, more) + DONE_FRAME
+    const frames = this.#frames.tail.ending(this.#frames.buffered, measured, more) + DONE_FRAME
     return { ending: SUCCESS, measured, frames }
   }
 
@@ -281,7 +281,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
     const outOfTime = exchange.ended === 'total'
     if (outOfTime) exchange.finishReason = 'length'
     const ending: Ending = { outcome: left ? 'canceled' : 'interrupted', status: left ? error.status : 200, error }
-    const { held, tail, toolNames, choices } = this.#frames
+    const { buffered, tail, toolNames, choices } = this.#frames
     const broken = { finishReason: null, reason: error.code === 'timeout' ? 'timeout' : null } as const
     const more = extraMembers(exchange, measured, {
       cut: outOfTime ? OUT_OF_TIME : broken,
@@ -292,6 +292,6 @@ export class ClientStream implements LiveBody, ArrivalListener {
     const end = outOfTime
       ? tail.cutShort(choices?.unfinished(exchange.intent.choices) ?? [0], measured, more)
       : tail.error(error, more)
-    return { ending, measured, frames: held + end + DONE_FRAME }
+    return { ending, measured, frames: buffered + end + DONE_FRAME }
   }
 }

@@ -13,10 +13,10 @@ import type { Measured } from '../money/charge.ts'
 /** An answer or a usage chunk with the recorded tokens; unchanged where the provider reported all of them. */
 export const withUsage = (
   json: string,
-  told: Usage | null,
+  reported: Usage | null,
   { promptTokens, completionTokens }: Pick<Measured, 'promptTokens' | 'completionTokens'>,
 ): string => {
-  if (told !== null && told.promptTokens !== null && told.completionTokens !== null) return json
+  if (reported !== null && reported.promptTokens !== null && reported.completionTokens !== null) return json
   const given: unknown = parseExact(memberText(json, 'usage') ?? 'null')
   const counts = usageOf(promptTokens ?? 0, completionTokens ?? 0)
   const usage = isObject(given) ? { ...given, ...counts } : counts
@@ -28,10 +28,10 @@ export const withUsage = (
  * and reasoning tokens, its cost.
  */
 export const usageOfStream = (
-  told: Usage | null,
+  reported: Usage | null,
   measured: Pick<Measured, 'promptTokens' | 'completionTokens'>,
 ): Readonly<Record<string, unknown>> => {
-  const raw = told?.raw
+  const raw = reported?.raw
   // Another wire reports usage in fields of its own.
   if (!isObject(raw) || countOf(raw.prompt_tokens) === null)
     return usageOf(measured.promptTokens ?? 0, measured.completionTokens ?? 0)

@@ -32,14 +32,14 @@ export class StreamTail {
    * it. Without such a request, the debug block and `more` (further members of the block) are added to the last frame
    * of the answer.
    */
-  ending(held: string, measured: Measured, more: string): string {
+  ending(buffered: string, measured: Measured, more: string): string {
     const { includeUsage, debug } = this.exchange.intent
-    if (includeUsage) return held + this.usage(measured, more)
-    if (held === '' || (!debug && more === '')) return held
-    const last = held.lastIndexOf(FRAME_END, held.length - FRAME_END.length - 1)
+    if (includeUsage) return buffered + this.usage(measured, more)
+    if (buffered === '' || (!debug && more === '')) return buffered
+    const last = buffered.lastIndexOf(FRAME_END, buffered.length - FRAME_END.length - 1)
     const start = last < 0 ? 0 : last + FRAME_END.length
-    const json = held.slice(start + FIELD.length, -FRAME_END.length)
-    return held.slice(0, start) + sseFrame(withGateway(json, this.#block(more)))
+    const json = buffered.slice(start + FIELD.length, -FRAME_END.length)
+    return buffered.slice(0, start) + sseFrame(withGateway(json, this.#block(more)))
   }
 
   /** The last frame, with the usage; '' when the client did not request it. */

@@ -47,7 +47,7 @@ export class ProviderCall implements CallPlace {
   }
 
   /** The call requests usage for a budget. */
-  get asksForUsage(): boolean {
+  get requestsUsage(): boolean {
     return this.#request.asksForBudget === true
   }
 
@@ -115,12 +115,12 @@ const isSuccess = ({ status }: DialResponse): boolean => status >= 200 && status
 export const accepted = (
   response: DialResponse,
   exchange: Called,
-  { entry, asksForUsage }: ProviderCall,
+  { entry, requestsUsage }: ProviderCall,
   { health }: Pick<CallDeps, 'health'>,
 ): boolean => {
   exchange.call.headers(response)
   if (!isSuccess(response)) return false
-  if (asksForUsage) health.usageAnswers.answered(entry, true)
+  if (requestsUsage) health.usageAnswers.answered(entry, true)
   return true
 }
 
@@ -138,14 +138,14 @@ export const refused = async (
   const error = await refusal(response, call)
   const namesUsage = USAGE_FIELD.test(`${error.param} ${error.message}`)
   const isOfField = FIELD_STATUSES.includes(response.status)
-  const mayBeUsage = call.asksForUsage && isOfField && (namesUsage || call.usageForBudget === 'unknown')
+  const mayBeUsage = call.requestsUsage && isOfField && (namesUsage || call.usageForBudget === 'unknown')
   if (!mayBeUsage || exchange.ended !== null) throw error
   if (namesUsage) usageAnswers.answered(call.entry, false)
   call.withoutUsage()
   const repeated = await send(call, deps)
   exchange.call.headers(repeated)
   if (!isSuccess(repeated)) throw await refusal(repeated, call)
-  usageAnswers.answered(call.entry, call.asksForUsage)
+  usageAnswers.answered(call.entry, call.requestsUsage)
   return repeated
 }
 

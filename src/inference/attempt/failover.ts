@@ -75,7 +75,7 @@ export class Failover {
     if (isRepeat && !(this.#allowsFailover(failure) && this.deps.health.mayFallBack())) throw failure
     if (isFit) this.#failure ??= error
     this.#retries = 0
-    if (!this.#advance() && (this.#failure !== null || !this.#wake())) throw this.#failure ?? error
+    if (!this.#advance() && (this.#failure !== null || !this.#tryUnhealthy())) throw this.#failure ?? error
   }
 
   /** Waits for a repeat of the candidate, or goes on to another one. Throws the failure where neither is allowed. */
@@ -84,7 +84,7 @@ export class Failover {
     if (exchange.ended !== null || this.callNumber++ >= exchange.plan.maxAttempts) throw failure
     this.#failure = failure
     const isRepeat = this.#mayRepeat(entry, failure)
-    if (isRepeat) await exchange.pause(backoffMs(failure, this.#retries++, exchange.plan))
+    if (isRepeat) await exchange.sleep(backoffMs(failure, this.#retries++, exchange.plan))
     else if (this.#moveOn(failure) && deps.health.mayFallBack()) this.#retries = 0
     else throw failure
     if (exchange.ended !== null) throw failureOf(failure, exchange, entry)
@@ -131,7 +131,7 @@ export class Failover {
    * Where none of the allowed candidates can serve the request, goes on to those that their health excluded: the last
    * candidate is always tried. False: there are none.
    */
-  #wake(): boolean {
+  #tryUnhealthy(): boolean {
     const { ordered, order, candidates, reasons } = this.exchange.plan
     if (this.#sequence !== ordered) return false
     const unhealthy = order.filter((place) => reasons[place] === 'breaker_open' || reasons[place] === 'rate_limited')

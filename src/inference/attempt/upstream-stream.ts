@@ -27,21 +27,21 @@ export class UpstreamStream {
   #done = false
   #failure: { readonly thrown: unknown } | null = null
   /** No byte has come yet that shows whether the body is a stream or JSON. */
-  #unseen: boolean
+  #isUndetermined: boolean
   /** A body that may be JSON instead of a stream. */
   #bare: BareJson | null = null
   /** Read by a promise. */
-  #ahead: { readonly done: boolean; readonly value: Uint8Array | null } | null = null
+  #pending: { readonly done: boolean; readonly value: Uint8Array | null } | null = null
 
   constructor(
     private readonly reader: ByteReader,
     private readonly decoder: StreamDecoder,
     framing: (() => EventParser) | undefined,
     /** The text of the parts is not used: events that hold nothing else may pass in one piece. */
-    skims: boolean,
+    isTextUnused: boolean,
   ) {
-    this.#unseen = framing === undefined
-    this.#parser = framing?.() ?? createSseParser(undefined, skims ? (decoder.skimmer ?? null) : null)
+    this.#isUndetermined = framing === undefined
+    this.#parser = framing?.() ?? createSseParser(undefined, isTextUnused ? (decoder.skimmer ?? null) : null)
   }
 
   /** Nothing more will come. */
@@ -85,7 +85,7 @@ export class UpstreamStream {
    */
   listen(listener: ArrivalListener): void {
     failpoint('mid_stream')
-    if (this.reader.listen === undefined) void this.#readAhead(listener)
+    if (this.reader.listen === undefined) void this.#readLater(listener)
     else this.reader.listen(listener)
   }
 
@@ -112,10 +112,10 @@ export class UpstreamStream {
   }
 
   /** For a reader that has nothing without waiting. */
-  async #readAhead(listener: ArrivalListener): Promise<void> {
+  async #readLater(listener: ArrivalListener): Promise<void> {
     try {
       const { done, value } = await this.reader.read()
-      this.#ahead = { done, value: value ?? null }
+      this.#pending = { done, value: value ?? null }
     } catch (thrown) {
       this.#failure = { thrown }
     }
@@ -123,14 +123,14 @@ export class UpstreamStream {
   }
 
   #hasEnded(): boolean {
-    return this.reader.ended === true || this.#ahead?.done === true
+    return this.reader.ended === true || this.#pending?.done === true
   }
 
   /** The bytes that have come; as text where that costs less. */
   #readNow(): string | Uint8Array | null {
-    if (this.#ahead !== null && !this.#ahead.done) {
-      const { value } = this.#ahead
-      this.#ahead = null
+    if (this.#pending !== null && !this.#pending.done) {
+      const { value } = this.#pending
+      this.#pending = null
       return value
     }
     const text = this.#parser.takesText === true ? (this.reader.textNow?.(LONG_BYTES - 1) ?? null) : null
@@ -164,12 +164,12 @@ export class UpstreamStream {
 
   #look(bytes: string | Uint8Array): void {
     const isJson = mayBegin(bytes)
-    this.#unseen = isJson === null
+    this.#isUndetermined = isJson === null
     if (isJson === true) this.#bare = new BareJson()
   }
 
   #push(bytes: string | Uint8Array): SseEvent[] {
-    if (this.#unseen) this.#look(bytes)
+    if (this.#isUndetermined) this.#look(bytes)
     if (this.#bare?.takes(bytes) === false) this.#bare = null
     try {
       if (typeof bytes === 'string') return this.#parser.pushText!(bytes)

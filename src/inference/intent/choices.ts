@@ -53,7 +53,7 @@ interface Growing {
 /** Collects the choices of a stream, chunk by chunk. */
 export class StreamedChoices {
   readonly #byIndex = new Map<number, Growing>()
-  #keptChars = 0
+  #chars = 0
 
   /** `keepsText`: the text of the choices is needed. */
   constructor(private readonly keepsText: boolean) {}
@@ -67,7 +67,7 @@ export class StreamedChoices {
       if (!Number.isInteger(index) || index < 0 || index >= MOST_CHOICES) continue
       const choice = this.#choice(index)
       const delta = isObject(value.delta) ? value.delta : {}
-      if (this.keepsText && typeof delta.content === 'string') this.#keep(choice, delta.content)
+      if (this.keepsText && typeof delta.content === 'string') this.#append(choice, delta.content)
       if (filled(delta.refusal)) choice.refusal = true
       if (filled(delta.tool_calls) || filled(delta.function_call)) choice.toolNames = SOME_TOOL
       if (typeof value.finish_reason !== 'string' || value.finish_reason === '') continue
@@ -102,10 +102,9 @@ export class StreamedChoices {
   }
 
   /** All choices share one bound: the choice that passes it is too long to be checked. */
-  #keep(choice: Growing, text: string): void {
+  #append(choice: Growing, text: string): void {
     if (choice.content.length >= MAX_ANSWER_CHARS) return
-    this.#keptChars += text.length
-    choice.content =
-      this.#keptChars < MAX_ANSWER_CHARS ? choice.content + text : choice.content.padEnd(MAX_ANSWER_CHARS)
+    this.#chars += text.length
+    choice.content = this.#chars < MAX_ANSWER_CHARS ? choice.content + text : choice.content.padEnd(MAX_ANSWER_CHARS)
   }
 }

@@ -68,9 +68,9 @@ export const wantsDebug = (headers: HeaderReader): boolean => headers.get('X-Gat
 const flag = (headers: HeaderReader, header: string): boolean => {
   const value = headers.get(header)
   if (value === null) return false
-  const word = value.trim()
-  if (word !== 'true' && word !== 'false') throw bad(header, '`true` or `false`')
-  return word === 'true'
+  const text = value.trim()
+  if (text !== 'true' && text !== 'false') throw bad(header, '`true` or `false`')
+  return text === 'true'
 }
 
 const name = (headers: HeaderReader, header: string): string | null => {

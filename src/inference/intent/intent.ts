@@ -10,7 +10,7 @@ import { TOOLS_TOKENS } from './media-bounds.ts'
 import { jsonBytes, readMessages } from './messages.ts'
 import { refersOutside } from './outside-bounds.ts'
 import { demandsJson, type StructuredRequest, structuredRequestOf } from './structured.ts'
-import { type AsksForTools, checkTools } from './tools.ts'
+import { checkTools, type ToolsField } from './tools.ts'
 
 type Body = Readonly<Record<string, unknown>>
 
@@ -33,7 +33,7 @@ export interface Intent {
   readonly maxTokens: number | null
   readonly choices: number
   /** Amounts in vendor fields that add to an answer, by kind of upstream. Null: none. */
-  readonly ownWords: OwnAmounts | null
+  readonly vendorFields: OwnAmounts | null
   /**
    * UTF-8 bytes that count as prompt: text and tool calls of the messages, tool declarations, and fields that are not
    * of the client's wire.
@@ -89,12 +89,12 @@ export const readIntent = (raw: string, body: Body, headers: HeaderReader, gatew
   const media = readMessages(normal.body.messages)
   if (media.images > 0) requirements.push(NEEDS.vision)
   checkSampling(body)
-  const asking = checkTools(body)
-  if (asking !== null) requirements.push(TOOL_NEEDS[asking])
+  const toolsField = checkTools(body)
+  if (toolsField !== null) requirements.push(TOOL_NEEDS[toolsField])
   if (isPresent(body.parallel_tool_calls)) requirements.push(NEEDS.parallelTool)
   const structured = structuredRequestOf(body.response_format)
   const json = structured !== null && demandsJson(structured)
-  const declaresTools = asking === 'tools' || asking === 'functions'
+  const declaresTools = toolsField === 'tools' || toolsField === 'functions'
   if (json) requirements.push(structured.type === 'json_schema' ? NEEDS.jsonSchema : NEEDS.jsonMode)
   if (isPresent(body.seed)) requirements.push(NEEDS.seed)
   const intentHeaders = readHeaderIntent(headers)
@@ -108,7 +108,7 @@ export const readIntent = (raw: string, body: Body, headers: HeaderReader, gatew
     requirements,
     maxTokens: ceilingOf(body, 'max_completion_tokens') ?? ceilingOf(body, 'max_tokens'),
     choices: choicesOf(body),
-    ownWords: own.amounts,
+    vendorFields: own.amounts,
     textBytes: media.textBytes + own.textBytes + (declaresTools ? jsonBytes(body.tools ?? body.functions) : 0),
     messageCount: (normal.body.messages as unknown[]).length,
     promptBytes: Math.max(0, Buffer.byteLength(normal.raw) - media.chars),
@@ -137,7 +137,7 @@ const NEEDS = {
 } as const satisfies Record<string, Requirement>
 
 /** Each of these fields requires `tools`. */
-const TOOL_NEEDS: Readonly<Record<AsksForTools, Requirement>> = {
+const TOOL_NEEDS: Readonly<Record<ToolsField, Requirement>> = {
   tools: NEEDS.tools,
   functions: { capability: 'tools', param: 'functions' },
   tool_choice: { capability: 'tools', param: 'tool_choice' },

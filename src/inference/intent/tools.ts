@@ -8,7 +8,7 @@ const NAME = /^[A-Za-z0-9_.:-]{1,128}$/
 const bad = (message: string, param: string): GatewayError => new GatewayError('invalid_request', message, { param })
 
 /** The fields that require the capability `tools`. */
-export type AsksForTools = 'tools' | 'functions' | 'tool_choice' | 'function_call' | 'parallel_tool_calls'
+export type ToolsField = 'tools' | 'functions' | 'tool_choice' | 'function_call' | 'parallel_tool_calls'
 
 const isPresent = (value: unknown): boolean => value !== undefined && value !== null
 
@@ -16,7 +16,7 @@ const isPresent = (value: unknown): boolean => value !== undefined && value !== 
  * Checks all fields about tools; returns the field that requires the capability, or null. An empty list requires
  * nothing.
  */
-export const checkTools = (body: Readonly<Record<string, unknown>>): AsksForTools | null => {
+export const checkTools = (body: Readonly<Record<string, unknown>>): ToolsField | null => {
   const { tools, functions, tool_choice, function_call, parallel_tool_calls } = body
   const names = isPresent(tools) ? declaredNames(tools, 'tools', nameOf) : null
   const older = isPresent(functions) ? declaredNames(functions, 'functions', functionName) : null

@@ -1,7 +1,7 @@
 // Rate limits counted in this process: alone without Redis; beside Redis to know its own share when Redis is away.
 import { BUCKETS, bucketOf, leavesInMs, SlidingWindow } from '../../lib/collections/sliding-window.ts'
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
-import type { Ask, Counted, Held, LimitStore, Limits, LimitsStatus, Verdict } from './port.ts'
+import type { Counted, Held, LimitRequest, LimitStore, Limits, LimitsStatus, Verdict } from './port.ts'
 
 /** Bound of the counted subjects; about 1 KB each. */
 const MAX_SUBJECTS = 50_000
@@ -19,7 +19,7 @@ class Subject {
 export class LocalLimitStore implements LimitStore {
   readonly #subjects = new Map<string, Subject>()
   /** Subjects of the call under way; reused by the next one. */
-  readonly #asked: Subject[] = []
+  readonly #subjectsOfCall: Subject[] = []
   /**
    * The bucket of the last call, once for each rule: shared by all holds of that bucket, which saves an array for each
    * request.
@@ -37,27 +37,27 @@ export class LocalLimitStore implements LimitStore {
     return this.#subjects.size
   }
 
-  take(ask: Ask): Verdict {
+  take(request: LimitRequest): Verdict {
     const nowMs = this.nowMs()
-    const subjects = this.#subjectsOf(ask.rules, nowMs)
+    const subjects = this.#subjectsOf(request.rules, nowMs)
     if (subjects === null) {
-      const counted = ask.rules.map(() => ({ requests: 0, tokens: 0, resetMs: 0 }))
+      const counted = request.rules.map(() => ({ requests: 0, tokens: 0, resetMs: 0 }))
       return { admitted: false, rule: 0, limit: 'rpm', retryAfterMs: SLOT_RETRY_MS, counted }
     }
-    const refusal = refusalOf(ask, subjects, nowMs)
-    if (refusal !== null) return { admitted: false, ...refusal, counted: countedOf(subjects, ask.rules, nowMs) }
-    const buckets = this.#add(ask, subjects, nowMs)
-    return { admitted: true, buckets, counted: countedOf(subjects, ask.rules, nowMs) }
+    const refusal = refusalOf(request, subjects, nowMs)
+    if (refusal !== null) return { admitted: false, ...refusal, counted: countedOf(subjects, request.rules, nowMs) }
+    const buckets = this.#add(request, subjects, nowMs)
+    return { admitted: true, buckets, counted: countedOf(subjects, request.rules, nowMs) }
   }
 
   /** Counts a request that Redis admitted, whatever the limits. Null when there is no room to count it. */
-  book(ask: Ask): readonly number[] | null {
+  book(request: LimitRequest): readonly number[] | null {
     const nowMs = this.nowMs()
-    const subjects = this.#subjectsOf(ask.rules, nowMs)
-    return subjects === null ? null : this.#add(ask, subjects, nowMs)
+    const subjects = this.#subjectsOf(request.rules, nowMs)
+    return subjects === null ? null : this.#add(request, subjects, nowMs)
   }
 
-  settle({ rules, tokens: reserved }: Ask, buckets: readonly number[] | null, tokensUsed: number): void {
+  settle({ rules, tokens: reserved }: LimitRequest, buckets: readonly number[] | null, tokensUsed: number): void {
     if (buckets === null) return
     const bucket = bucketOf(this.nowMs())
     for (let i = 0; i < rules.length; i++) {
@@ -76,7 +76,7 @@ export class LocalLimitStore implements LimitStore {
     }
   }
 
-  #add({ rules, tokens }: Ask, subjects: readonly Subject[], nowMs: number): readonly number[] {
+  #add({ rules, tokens }: LimitRequest, subjects: readonly Subject[], nowMs: number): readonly number[] {
     const bucket = bucketOf(nowMs)
     for (let i = 0; i < subjects.length; i++) {
       const subject = subjects[i]!
@@ -93,7 +93,7 @@ export class LocalLimitStore implements LimitStore {
   /** The subjects of each rule, counted as of now; valid until the next call. Null when there is no room for more. */
   #subjectsOf(rules: readonly LimitRule[], nowMs: number): readonly Subject[] | null {
     const bucket = bucketOf(nowMs)
-    const found = this.#asked
+    const found = this.#subjectsOfCall
     found.length = 0
     for (const rule of rules) {
       let subject = this.#subjects.get(rule.subject)
@@ -128,7 +128,11 @@ export class LocalLimitStore implements LimitStore {
 type Refusal = Pick<Verdict & { admitted: false }, 'rule' | 'limit' | 'retryAfterMs'>
 
 /** The limit that makes the request wait longest; null: it fits under all. */
-const refusalOf = ({ rules, tokens: asked }: Ask, subjects: readonly Subject[], nowMs: number): Refusal | null => {
+const refusalOf = (
+  { rules, tokens: needed }: LimitRequest,
+  subjects: readonly Subject[],
+  nowMs: number,
+): Refusal | null => {
   let longest: Refusal | null = null
   for (let rule = 0; rule < subjects.length; rule++) {
     const { rpm, tpm, maxParallel } = rules[rule]!
@@ -136,8 +140,8 @@ const refusalOf = ({ rules, tokens: asked }: Ask, subjects: readonly Subject[], 
     if (rpm !== null && requests!.total + 1 > rpm) {
       longest = later(longest, { rule, limit: 'rpm', retryAfterMs: requests!.waitMs(1, rpm, nowMs) })
     }
-    if (tpm !== null && tokens!.total + asked > tpm) {
-      longest = later(longest, { rule, limit: 'tpm', retryAfterMs: tokens!.waitMs(asked, tpm, nowMs) })
+    if (tpm !== null && tokens!.total + needed > tpm) {
+      longest = later(longest, { rule, limit: 'tpm', retryAfterMs: tokens!.waitMs(needed, tpm, nowMs) })
     }
     if (maxParallel !== null && parallel + 1 > maxParallel) {
       longest = later(longest, { rule, limit: 'max_parallel', retryAfterMs: SLOT_RETRY_MS })
@@ -170,9 +174,9 @@ export const processLimits = (nowMs: () => number): Limits => {
   const store = new LocalLimitStore(nowMs)
   const counts = { held: 0 }
   return {
-    take(ask): Held {
-      const verdict = store.take(ask)
-      return verdict.admitted ? new LocalHeld(store, counts, ask, verdict) : { verdict, settle: nothing }
+    take(request): Held {
+      const verdict = store.take(request)
+      return verdict.admitted ? new LocalHeld(store, counts, request, verdict) : { verdict, settle: nothing }
     },
     status: (): LimitsStatus => ({ degraded: null, decidedAlone: 0, held: counts.held }),
   }
@@ -184,7 +188,7 @@ class LocalHeld implements Held {
   constructor(
     private readonly store: LocalLimitStore,
     private readonly counts: { held: number },
-    private readonly ask: Ask,
+    private readonly request: LimitRequest,
     readonly verdict: Verdict & { readonly admitted: true },
   ) {
     counts.held += 1
@@ -194,7 +198,7 @@ class LocalHeld implements Held {
     if (this.#settled) return
     this.#settled = true
     this.counts.held -= 1
-    this.store.settle(this.ask, this.verdict.buckets, tokensUsed)
+    this.store.settle(this.request, this.verdict.buckets, tokensUsed)
   }
 }
 

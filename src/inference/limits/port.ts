@@ -2,7 +2,7 @@
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 
 /** What one request takes. */
-export interface Ask {
+export interface LimitRequest {
   /** Unique: names its slots among those of all instances. */
   readonly id: string
   /** At least one. */
@@ -43,13 +43,13 @@ export type Verdict =
 /** Where the counts are. Two adapters: this process, and Redis. */
 export interface LimitStore {
   /** Takes one request, its tokens and a slot under every rule, or nothing. */
-  take(ask: Ask): Verdict | Promise<Verdict>
+  take(request: LimitRequest): Verdict | Promise<Verdict>
   /**
    * Frees the slots and replaces the reserved tokens by those that were used: a surplus is given back to the bucket it
    * was taken from, a deficit is taken now whatever the limit. `buckets` null: only slots were taken. Called once for
-   * each `ask`.
+   * each `request`.
    */
-  settle(ask: Ask, buckets: readonly number[] | null, tokensUsed: number): void | Promise<void>
+  settle(request: LimitRequest, buckets: readonly number[] | null, tokensUsed: number): void | Promise<void>
 }
 
 /** What a request holds of its limits. */
@@ -64,7 +64,7 @@ export interface Held {
  * its own.
  */
 export interface Limits {
-  take(ask: Ask): Held | Promise<Held>
+  take(request: LimitRequest): Held | Promise<Held>
   status(): LimitsStatus
 }
 

@@ -3,7 +3,7 @@
 
 import { leavesInMs } from '../../lib/collections/sliding-window.ts'
 import { isRefusal, type Redis } from '../../lib/redis.ts'
-import { type Ask, type Counted, LEASE_MS, type LimitName, type LimitStore, type Verdict } from './port.ts'
+import { type Counted, LEASE_MS, type LimitName, type LimitRequest, type LimitStore, type Verdict } from './port.ts'
 import { RENEW_SCRIPT, SETTLE_SCRIPT, TAKE_SCRIPT } from './script.ts'
 
 interface Script {
@@ -33,29 +33,29 @@ export class RedisLimitStore implements LimitStore {
   ) {}
 
   /** `late`: called with the verdict of Redis when it comes after the time limit. */
-  async take(ask: Ask, late?: (verdict: Verdict) => void): Promise<Verdict> {
-    const { id, rules, tokens } = ask
+  async take(request: LimitRequest, late?: (verdict: Verdict) => void): Promise<Verdict> {
+    const { id, rules, tokens } = request
     const args = [this.#time(), id, String(tokens), String(this.leaseMs)]
     for (const { rpm, tpm, maxParallel } of rules) args.push(textOf(rpm), textOf(tpm), textOf(maxParallel))
-    const told = late && ((value: unknown) => isAnswer(value, ask) && late(verdictOf(ask, value)))
-    const answer = await this.#run(TAKE, keysOf(ask), args, (command, rest) => this.redis.call(command, rest, told))
-    if (!isAnswer(answer, ask)) throw new Error('Redis answered something else than counts')
-    return verdictOf(ask, answer)
+    const told = late && ((value: unknown) => isAnswer(value, request) && late(verdictOf(request, value)))
+    const answer = await this.#run(TAKE, keysOf(request), args, (command, rest) => this.redis.call(command, rest, told))
+    if (!isAnswer(answer, request)) throw new Error('Redis answered something else than counts')
+    return verdictOf(request, answer)
   }
 
-  async settle(ask: Ask, buckets: readonly number[] | null, tokensUsed: number): Promise<void> {
-    const args = [this.#time(), ask.id, String(tokensUsed - ask.tokens)]
-    for (const [i, { tpm }] of ask.rules.entries()) {
+  async settle(request: LimitRequest, buckets: readonly number[] | null, tokensUsed: number): Promise<void> {
+    const args = [this.#time(), request.id, String(tokensUsed - request.tokens)]
+    for (const [i, { tpm }] of request.rules.entries()) {
       args.push(buckets === null || tpm === null ? '-1' : String(buckets[i]))
     }
-    await this.#run(SETTLE, keysOf(ask), args, this.#tell)
+    await this.#run(SETTLE, keysOf(request), args, this.#tell)
   }
 
   /** Renews the slots of requests under way; takes them again when Redis has lost them. */
-  async renew(asks: readonly Ask[]): Promise<void> {
+  async renew(requests: readonly LimitRequest[]): Promise<void> {
     const keys: string[] = []
     const args = [this.#time(), String(this.leaseMs)]
-    for (const { id, rules } of asks) {
+    for (const { id, rules } of requests) {
       for (const { subject, maxParallel } of rules) {
         if (maxParallel === null) continue
         keys.push(slotsKey(subject))
@@ -85,18 +85,18 @@ export class RedisLimitStore implements LimitStore {
 
 const textOf = (limit: number | null): string => (limit === null ? '0' : String(limit))
 const slotsKey = (subject: string): string => `${PREFIX}:${subject}:slots`
-const keysOf = ({ rules }: Ask): string[] =>
+const keysOf = ({ rules }: LimitRequest): string[] =>
   rules.flatMap(({ subject }) => [`${PREFIX}:${subject}:counts`, slotsKey(subject)])
 
 const HEAD = 4
 const EACH = 4
 
-const isAnswer = (answer: unknown, { rules }: Ask): answer is number[] =>
+const isAnswer = (answer: unknown, { rules }: LimitRequest): answer is number[] =>
   Array.isArray(answer) &&
   answer.length === HEAD + rules.length * EACH &&
   answer.every((each) => typeof each === 'number')
 
-const verdictOf = ({ rules }: Ask, answer: readonly number[]): Verdict => {
+const verdictOf = ({ rules }: LimitRequest, answer: readonly number[]): Verdict => {
   const [refused, limit, wait, nowMs] = answer as [number, number, number, number]
   const buckets: number[] = []
   const counted: Counted[] = rules.map(({ rpm, tpm }, i) => {

@@ -2,7 +2,7 @@
 // admitted itself, and returns to Redis when that answers.
 import type { Redis } from '../../lib/redis.ts'
 import { LocalLimitStore, nothing } from './local.ts'
-import type { Ask, Held, Limits, LimitsStatus, Verdict } from './port.ts'
+import type { Held, LimitRequest, Limits, LimitsStatus, Verdict } from './port.ts'
 import { RedisLimitStore } from './redis.ts'
 
 /** Slots are renewed well before their lease of 30 s ends. */
@@ -43,16 +43,16 @@ class Shared implements SharedLimits {
     this.#renewal.unref()
   }
 
-  async take(ask: Ask): Promise<Held> {
-    const hold = new Hold(ask, this.#store, this.#local, this.#holds)
+  async take(request: LimitRequest): Promise<Held> {
+    const hold = new Hold(request, this.#store, this.#local, this.#holds)
     try {
-      const verdict = await this.#store.take(ask, (late) => hold.arrived(late))
+      const verdict = await this.#store.take(request, (late) => hold.arrived(late))
       this.#refused = false
       if (!verdict.admitted) return { verdict, settle: nothing }
       hold.arrived(verdict)
-      if (this.deps.nowMs() >= this.#aloneUntilMs) return hold.begin(verdict, this.#local.book(ask))
+      if (this.deps.nowMs() >= this.#aloneUntilMs) return hold.begin(verdict, this.#local.book(request))
       // Requests admitted while Redis was away are not in its counts: for a minute the own counts limit too.
-      const own = this.#local.take(ask)
+      const own = this.#local.take(request)
       if (own.admitted) return hold.begin(verdict, own.buckets)
       hold.settle(0)
       return { verdict: own, settle: nothing }
@@ -61,7 +61,7 @@ class Shared implements SharedLimits {
       this.#refused = this.deps.redis.problem === null
       this.#decidedAlone += 1
       this.#aloneUntilMs = this.deps.nowMs() + WINDOW_MS
-      const verdict = this.#local.take(ask)
+      const verdict = this.#local.take(request)
       if (verdict.admitted) return hold.begin(verdict, verdict.buckets)
       hold.settle(0) // Redis may still have admitted it
       return { verdict, settle: nothing }
@@ -82,10 +82,10 @@ class Shared implements SharedLimits {
   }
 
   #renew(): void {
-    const asks: Ask[] = []
-    for (const { ask } of this.#holds) if (hasSlots(ask)) asks.push(ask)
-    for (let start = 0; start < asks.length; start += RENEWED_AT_ONCE) {
-      this.#store.renew(asks.slice(start, start + RENEWED_AT_ONCE)).catch(nothing) // away: the next renewal retries
+    const requests: LimitRequest[] = []
+    for (const { request } of this.#holds) if (hasSlots(request)) requests.push(request)
+    for (let start = 0; start < requests.length; start += RENEWED_AT_ONCE) {
+      this.#store.renew(requests.slice(start, start + RENEWED_AT_ONCE)).catch(nothing) // away: the next renewal retries
     }
   }
 }
@@ -99,7 +99,7 @@ class Hold implements Held {
   #used: number | null = null
 
   constructor(
-    readonly ask: Ask,
+    readonly request: LimitRequest,
     private readonly store: RedisLimitStore,
     private readonly local: LocalLimitStore,
     private readonly all: Set<Hold>,
@@ -123,8 +123,8 @@ class Hold implements Held {
     if (this.#used !== null) return
     this.#used = tokensUsed
     this.all.delete(this)
-    this.local.settle(this.ask, this.#local, tokensUsed)
-    if (this.#remote !== null || hasSlots(this.ask)) this.#giveBack(tokensUsed)
+    this.local.settle(this.request, this.#local, tokensUsed)
+    if (this.#remote !== null || hasSlots(this.request)) this.#giveBack(tokensUsed)
   }
 
   /**
@@ -133,8 +133,8 @@ class Hold implements Held {
    */
   #giveBack(tokensUsed: number): void {
     // Redis is away: the slot expires with its lease, and the tokens with their minute.
-    this.store.settle(this.ask, this.#remote, tokensUsed).catch(nothing)
+    this.store.settle(this.request, this.#remote, tokensUsed).catch(nothing)
   }
 }
 
-const hasSlots = ({ rules }: Ask): boolean => rules.some(({ maxParallel }) => maxParallel !== null)
+const hasSlots = ({ rules }: LimitRequest): boolean => rules.some(({ maxParallel }) => maxParallel !== null)

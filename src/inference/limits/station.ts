@@ -5,7 +5,7 @@ import { outputBound, promptTokensEstimate } from '../money/estimate.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange } from '../request/exchange.ts'
 import type { Planned } from '../request/progress.ts'
-import type { Ask, Counted, Held, LimitName, Verdict } from './port.ts'
+import type { Counted, Held, LimitName, LimitRequest, Verdict } from './port.ts'
 
 /**
  * Takes the limits, or throws 429 `rate_limited`. The settlement gives them back, on every way out. Null: they are
@@ -16,20 +16,20 @@ export const takeLimits = (
   rules: readonly LimitRule[],
   { limits }: Pick<InferenceDeps, 'limits'>,
 ): Promise<void> | null => {
-  const ask: Ask = { id: exchange.identity.id, rules, tokens: reservedTokens(exchange) }
-  const held = limits.take(ask)
-  if (held instanceof Promise) return takenLater(exchange, ask, held)
-  taken(exchange, ask, held)
+  const request: LimitRequest = { id: exchange.identity.id, rules, tokens: reservedTokens(exchange) }
+  const held = limits.take(request)
+  if (held instanceof Promise) return takenLater(exchange, request, held)
+  taken(exchange, request, held)
   return null
 }
 
-const takenLater = async (exchange: Exchange, ask: Ask, held: Promise<Held>): Promise<void> =>
-  taken(exchange, ask, await held)
+const takenLater = async (exchange: Exchange, request: LimitRequest, held: Promise<Held>): Promise<void> =>
+  taken(exchange, request, await held)
 
-const taken = (exchange: Exchange, ask: Ask, held: Held): void => {
+const taken = (exchange: Exchange, request: LimitRequest, held: Held): void => {
   const { verdict } = held
-  exchange.limitLines = limitLines(ask.rules, verdict.counted)
-  if (!verdict.admitted) throw refusal(ask, verdict)
+  exchange.limitLines = limitLines(request.rules, verdict.counted)
+  if (!verdict.admitted) throw refusal(request, verdict)
   exchange.held = held
 }
 
@@ -50,7 +50,7 @@ const WORDS: Readonly<Record<LimitName, string>> = {
 }
 
 const refusal = (
-  { rules, tokens }: Ask,
+  { rules, tokens }: LimitRequest,
   { rule, limit, retryAfterMs }: Verdict & { admitted: false },
 ): GatewayError => {
   const { scope, rpm, tpm, maxParallel } = rules[rule]!

@@ -11,7 +11,7 @@ import type { Cost } from '../../state/budgets/budgets.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import type { Intent } from '../intent/intent.ts'
 import type { Exchange } from '../request/exchange.ts'
-import { actualNanoUsd, dearestNanoUsd, estimateTokens, promptBound, promptTokensEstimate } from './estimate.ts'
+import { actualNanoUsd, estimateTokens, highestNanoUsd, promptBound, promptTokensEstimate } from './estimate.ts'
 
 type Basis = RequestSettled['cost_basis']
 
@@ -93,7 +93,7 @@ const mostBilled = (exchange: Billable): Limits => {
   const promptTokens = Math.max(promptBound(intent, entry), usage?.promptTokens ?? 0)
   const completionTokens = Math.max(answerBytes, usage?.completionTokens ?? 0)
   return {
-    nano_usd: dearestNanoUsd(entry, promptTokens, completionTokens, intent.raw),
+    nano_usd: highestNanoUsd(entry, promptTokens, completionTokens, intent.raw),
     tokens: promptTokens + completionTokens,
   }
 }
@@ -146,11 +146,17 @@ const ofAttempt = (exchange: Exchange): Measured => {
   // Some providers count from the beginning: the usage of a stream that breaks off may be that of its first token.
   const isLess = counted !== null && isUnfinished(exchange) && estimated > counted
   const completionTokens = counted === null || isLess ? estimated : counted
-  const said = reportedCost(usage)
-  const costNanoUsd = said ?? priced(entry, promptTokens, completionTokens, usage, intent.raw)
+  const reportedNanoUsd = reportedCost(usage)
+  const costNanoUsd = reportedNanoUsd ?? priced(entry, promptTokens, completionTokens, usage, intent.raw)
   const reported = usage !== null && usage.promptTokens !== null && counted !== null && !isLess
   const basis =
-    said !== null ? 'provider_reported' : costNanoUsd === null ? 'unpriced' : reported ? 'measured' : 'estimated'
+    reportedNanoUsd !== null
+      ? 'provider_reported'
+      : costNanoUsd === null
+        ? 'unpriced'
+        : reported
+          ? 'measured'
+          : 'estimated'
   return {
     promptTokens,
     completionTokens,
@@ -180,8 +186,10 @@ export const bytesOf = ({ usage, content, json }: Answer): number =>
 
 /** The cost that the provider reports, as whole nano-USD; null when it reports none, or an impossible one. */
 const reportedCost = (usage: Usage | null): number | null => {
-  const said = usage?.reportedNanoUsd ?? null
-  return said === null || !(said >= 0 && said <= Number.MAX_SAFE_INTEGER) ? null : Math.ceil(said)
+  const reportedNanoUsd = usage?.reportedNanoUsd ?? null
+  return reportedNanoUsd === null || !(reportedNanoUsd >= 0 && reportedNanoUsd <= Number.MAX_SAFE_INTEGER)
+    ? null
+    : Math.ceil(reportedNanoUsd)
 }
 
 /**

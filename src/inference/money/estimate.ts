@@ -23,16 +23,16 @@ interface Rates {
 type Prices = Rates & Pick<CatalogueEntry, 'maxOutputTokens' | 'contextWindow' | 'priceTiers'>
 type Candidate = Prices & Pick<CatalogueEntry, 'kind' | 'upstreamModel'>
 const NO_TIERS: readonly PriceTier[] = []
-type Asked = Pick<Intent, 'textBytes' | 'messageCount' | 'mediaParts' | 'maxTokens' | 'choices' | 'ownWords'>
+type RequestSize = Pick<Intent, 'textBytes' | 'messageCount' | 'mediaParts' | 'maxTokens' | 'choices' | 'vendorFields'>
 type Prompt = Pick<Intent, 'promptBytes' | 'unseenTokens' | 'outside'>
-type Reserving = Prompt & Pick<Intent, 'maxTokens' | 'choices' | 'ownWords' | 'raw'>
+type Reserving = Prompt & Pick<Intent, 'maxTokens' | 'choices' | 'vendorFields' | 'raw'>
 
 const TOKEN_BYTES = 4
 /** About four bytes a token. */
 export const estimateTokens = (bytes: number): number => Math.ceil(bytes / TOKEN_BYTES)
 
 /** The estimated tokens of the prompt: for caps, routing, and outcomes without the provider's usage. */
-export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: Asked): number =>
+export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: RequestSize): number =>
   estimateTokens(textBytes) + messageCount * MESSAGE_TOKENS + mediaParts * MEDIA_TOKENS
 
 /**
@@ -40,14 +40,14 @@ export const promptTokensEstimate = ({ textBytes, messageCount, mediaParts }: As
  * that this kind of upstream reads (docs/decisions/0026).
  */
 export const outputBound = (
-  { maxTokens, choices, ownWords }: Pick<Asked, 'maxTokens' | 'choices' | 'ownWords'>,
+  { maxTokens, choices, vendorFields }: Pick<RequestSize, 'maxTokens' | 'choices' | 'vendorFields'>,
   { kind, maxOutputTokens, contextWindow }: Pick<Candidate, 'kind' | 'maxOutputTokens' | 'contextWindow'>,
   tokenBytes = TOKEN_BYTES,
 ): number => {
   const most = maxOutputTokens ?? contextWindow ?? UNKNOWN_CEILING
   const ceiling = maxTokens ?? most
-  if (ownWords === null) return ceiling * choices
-  const { limit, thinking, answers, textBytes } = ownBound(kind, ownWords, maxTokens !== null)
+  if (vendorFields === null) return ceiling * choices
+  const { limit, thinking, answers, textBytes } = ownBound(kind, vendorFields, maxTokens !== null)
   const allowed = limit === null ? ceiling : Math.max(ceiling, limit === 0 ? most : limit)
   const thought = thinking === 0 ? most : (thinking ?? 0)
   return (allowed + thought) * Math.max(choices, answers) + Math.ceil(textBytes / tokenBytes)
@@ -84,18 +84,18 @@ export const promptBound = (
  * The upper bound of one attempt: the prompt at its bound, output at its ceiling, every choice. Nano-USD; null without
  * a price.
  */
-export const reservedNanoUsd = (asked: Reserving, entry: Candidate): number | null =>
-  dearestNanoUsd(entry, promptBound(asked, entry), outputBound(asked, entry, 1), asked.raw)
+export const reservedNanoUsd = (request: Reserving, entry: Candidate): number | null =>
+  highestNanoUsd(entry, promptBound(request, entry), outputBound(request, entry, 1), request.raw)
 
 /** The upper bound of the tokens of one attempt, with the same bounds. */
-export const reservedTokens = (asked: Reserving, entry: Candidate): number =>
-  promptBound(asked, entry) + outputBound(asked, entry, 1)
+export const reservedTokens = (request: Reserving, entry: Candidate): number =>
+  promptBound(request, entry) + outputBound(request, entry, 1)
 
 /**
  * The highest cost of so many tokens: at the most expensive tier that such a prompt may be in, and all of it written to
  * the vendor's cache where the body (`raw`) requests that. Nano-USD; null without a price.
  */
-export const dearestNanoUsd = (
+export const highestNanoUsd = (
   entry: Candidate,
   promptTokens: number,
   completionTokens: number,
@@ -103,12 +103,12 @@ export const dearestNanoUsd = (
 ): number | null => {
   if (entry.inputCostPerMillion === null || entry.outputCostPerMillion === null) return null
   const factor = dearestFactor(raw, entry.kind, entry.upstreamModel)
-  let dearest = boundNanoUsd(entry, entry, promptTokens, completionTokens, factor)
+  let highest = boundNanoUsd(entry, entry, promptTokens, completionTokens, factor)
   for (const tier of entry.priceTiers ?? NO_TIERS) {
     if (promptTokens > tier.abovePromptTokens)
-      dearest = Math.max(dearest, boundNanoUsd(entry, tier, promptTokens, completionTokens, factor))
+      highest = Math.max(highest, boundNanoUsd(entry, tier, promptTokens, completionTokens, factor))
   }
-  return dearest
+  return highest
 }
 
 /** Parts of a prompt that is written to a cache, by how long the cache stores them. */
@@ -166,9 +166,13 @@ export const actualNanoUsd = (
     writing = sumNanoUsd(writing, costNanoUsd(counted, prices.inputCostPerMillion * factor))
   }
   const input = sumNanoUsd(costNanoUsd(plain, prices.inputCostPerMillion), writing)
-  const said = costNanoUsd(completionTokens - (pictures?.tokens ?? 0), prices.outputCostPerMillion)
-  const shown = pictures === null ? 0 : costNanoUsd(pictures.tokens, pictures.price)
-  return sumNanoUsd(input, cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!), sumNanoUsd(said, shown))
+  const textNanoUsd = costNanoUsd(completionTokens - (pictures?.tokens ?? 0), prices.outputCostPerMillion)
+  const pictureNanoUsd = pictures === null ? 0 : costNanoUsd(pictures.tokens, pictures.price)
+  return sumNanoUsd(
+    input,
+    cached === 0 ? 0 : costNanoUsd(cached, cachedPrice!),
+    sumNanoUsd(textNanoUsd, pictureNanoUsd),
+  )
 }
 
 /** The highest tier whose bound the prompt exceeds, else the row itself. Tiers are in rising order. */

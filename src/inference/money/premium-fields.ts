@@ -55,9 +55,9 @@ const PARENTS: ReadonlySet<string> = new Set(
 /** `"priority"`, `{"type": "priority"}`, `{"latency": "optimized"}` or a list; any other form is not plain. */
 const isPlain = ({ plain, numbersArePlain }: PremiumRow, value: unknown): boolean => {
   if (value === undefined || value === null) return true
-  const said = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [value]
-  return said.every((word) =>
-    typeof word === 'number' ? numbersArePlain : typeof word === 'string' && plain.includes(word.toLowerCase()),
+  const values = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [value]
+  return values.every((each) =>
+    typeof each === 'number' ? numbersArePlain : typeof each === 'string' && plain.includes(each.toLowerCase()),
   )
 }
 

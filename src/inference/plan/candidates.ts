@@ -109,14 +109,14 @@ export const candidatesFor = (
 
 const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: CandidateSource): CandidateSet => {
   const gathered: { entry: CatalogueEntry; tier: number }[] = []
-  const known = new Set<string>()
+  const added = new Set<string>()
   const providerTiers = policy.providersOrder.length + 1
   let tier = 0
   const add = (model: string): void => {
     const group: { entry: CatalogueEntry; tier: number }[] = []
     for (const entry of rowsOf(model, catalogue)) {
-      if (known.has(entry.modelId)) continue
-      known.add(entry.modelId)
+      if (added.has(entry.modelId)) continue
+      added.add(entry.modelId)
       group.push({ entry, tier: tier * providerTiers + placeOf(entry, policy.providersOrder) })
     }
     group.sort((a, b) => a.tier - b.tier)
@@ -128,9 +128,9 @@ const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: 
   const ownCount = Math.min(gathered.length, MAX_CANDIDATES)
   if (reach !== 'alone') for (const model of policy.fallbackModels) add(model)
   if (reach === 'long') for (const model of policy.contextWindowModels) add(model)
-  const kept = gathered.slice(0, MAX_CANDIDATES)
+  const chosen = gathered.slice(0, MAX_CANDIDATES)
   const standingOf = standingRule(policy, catalogue)
-  const entries = kept.map(({ entry }) => entry)
+  const entries = chosen.map(({ entry }) => entry)
   const places = entries.map((_, place) => place)
   return {
     isKnown: rowsOf(name, catalogue).length > 0,
@@ -139,10 +139,10 @@ const gather = (name: string, reach: Reach, policy: EffectivePolicy, catalogue: 
     ownEntries: entries.slice(0, ownCount),
     places,
     ownPlaces: places.slice(0, ownCount),
-    standing: kept.map(({ entry }) => standingOf(entry)),
-    tiers: kept.map(({ tier: own }) => own),
-    ownTiered: kept.slice(0, ownCount).some(({ tier: own }) => own !== kept[0]!.tier),
-    tiered: kept.some(({ tier: own }) => own !== kept[0]!.tier),
+    standing: chosen.map(({ entry }) => standingOf(entry)),
+    tiers: chosen.map(({ tier: own }) => own),
+    ownTiered: chosen.slice(0, ownCount).some(({ tier: own }) => own !== chosen[0]!.tier),
+    tiered: chosen.some(({ tier: own }) => own !== chosen[0]!.tier),
   }
 }
 

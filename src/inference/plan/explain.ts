@@ -77,10 +77,10 @@ export const explainedJson = (plan: Plan, revision: string | null, entry: Catalo
     frame: input.frame.number,
     seed: input.seed,
     ...sharedOf(plan),
-    candidates: candidatesOf(plan).map(({ entry: { provider, name }, ...said }) => ({
+    candidates: candidatesOf(plan).map(({ entry: { provider, name }, ...view }) => ({
       provider,
       model: name,
-      ...said,
+      ...view,
     })),
     chosen: entry === null ? null : { provider: entry.provider, model: entry.name },
   }
@@ -98,7 +98,7 @@ const named = ({ provider, providerId, name, modelId }: CatalogueEntry) => ({
 export const planView = (plan: Plan) => ({
   strategy: plan.strategy as string,
   ...sharedOf(plan),
-  candidates: candidatesOf(plan).map(({ entry, ...said }) => ({ ...named(entry), ...said })),
+  candidates: candidatesOf(plan).map(({ entry, ...view }) => ({ ...named(entry), ...view })),
   /** Places of the eligible candidates in the order of the strategy, before health. */
   order: plan.order,
   /** The candidate that is called first. */

@@ -13,7 +13,7 @@ interface Compared {
 }
 
 /** Lists are parallel to the candidates. */
-export class Seen {
+export class FrameView {
   readonly signals: readonly Signals[]
   /** Why health excludes each candidate now. Null: it excludes none. */
   readonly skips: readonly ReturnType<typeof healthSkip>[] | null
@@ -49,22 +49,22 @@ export class Seen {
   }
 }
 
-type SeenInFrame = WeakMap<readonly CatalogueEntry[], Seen>
+type ViewsOfFrame = WeakMap<readonly CatalogueEntry[], FrameView>
 /**
  * By frame, then by list: a list that is rarely routed must not retain an old frame, which covers thousands of models.
  */
-const byFrame = new WeakMap<Frame, SeenInFrame>()
+const byFrame = new WeakMap<Frame, ViewsOfFrame>()
 
-export const seenOf = (entries: readonly CatalogueEntry[], frame: Frame): Seen => {
-  let inFrame = byFrame.get(frame)
-  if (inFrame === undefined) {
-    inFrame = new WeakMap()
-    byFrame.set(frame, inFrame)
+export const frameViewOf = (entries: readonly CatalogueEntry[], frame: Frame): FrameView => {
+  let views = byFrame.get(frame)
+  if (views === undefined) {
+    views = new WeakMap()
+    byFrame.set(frame, views)
   }
-  let seen = inFrame.get(entries)
-  if (seen === undefined) {
-    seen = new Seen(frame, entries)
-    inFrame.set(entries, seen)
+  let view = views.get(entries)
+  if (view === undefined) {
+    view = new FrameView(frame, entries)
+    views.set(entries, view)
   }
-  return seen
+  return view
 }

@@ -8,7 +8,7 @@ import { GatewayError } from '../../wire/errors.ts'
 import { candidateList, decisionOf } from '../records/decision.ts'
 import type { CandidateSource } from './candidates.ts'
 import { makePlan, type Plan } from './plan.ts'
-import { type EffectivePolicy, type PolicyKey, policyHad } from './policies.ts'
+import { type EffectivePolicy, type PolicyKey, policyWith } from './policies.ts'
 import { intentOf, type RecordedPlan, recordedInput } from './replay.ts'
 import { refuseBlocked, scopeOf } from './route.ts'
 
@@ -30,7 +30,7 @@ export interface Configuration {
   /** Every candidate with an adapter; which ones had none is determined separately. */
   readonly catalogue: CandidateSource
   readonly steering: Steering
-  policyOf(key: PolicyKey, asked: string | null, scope: EffectivePolicy['scope']): EffectivePolicy
+  policyOf(key: PolicyKey, requested: string | null, scope: EffectivePolicy['scope']): EffectivePolicy
 }
 
 export interface Again {
@@ -47,7 +47,7 @@ export interface Again {
 }
 
 /** The plan, or the error that refuses the request before there is a plan. */
-export const planAgain = (
+export const repeatPlan = (
   record: PlannedRequest,
   configuration: Configuration,
   { frame, atMs, whatIf }: Again,
@@ -59,7 +59,7 @@ export const planAgain = (
   const keyId = record.key_id ?? ''
   const routingPolicyId = live.control.table('keys').get(keyId)?.routing_policy_id ?? null
   const key = { id: keyId, tenantId, routingPolicyId }
-  const asked = decision.policy ?? null
+  const requested = decision.policy ?? null
   try {
     const intent = intentOf(record)
     // The records do not show whether a header named the scope too. Only for a name that is also a model's it must
@@ -69,8 +69,8 @@ export const planAgain = (
     const { scope, isAlias } = scopeOf({ model: intent.model, headers }, key, { catalogue, steering })
     const policy =
       whatIf?.policy == null
-        ? policyOf(key, asked, scope)
-        : policyHad(live, key, asked, scope, { source: sourceOf(decision.source), row: whatIf.policy })
+        ? policyOf(key, requested, scope)
+        : policyWith(live, key, requested, scope, { source: sourceOf(decision.source), row: whatIf.policy })
     const overrides = steering.overrides(tenantId, atMs)
     if (overrides.ids.length > 0) refuseBlocked(intent, key, policy, overrides)
     if (whatIf === null) return makePlan(recordedInput(record, { policy, catalogue, overrides, frame }))
@@ -97,11 +97,11 @@ const adapted = (
   const had = new Map(
     candidates.flatMap(([, modelId, reason]) => (reason === 'disabled' ? [] : [[modelId, reason !== 'no_adapter']])),
   )
-  const made = new Map<CatalogueEntry, CatalogueEntry>()
+  const changed = new Map<CatalogueEntry, CatalogueEntry>()
   const entryOf = (entry: CatalogueEntry): CatalogueEntry => {
     if (entry.unroutable !== null || (had.get(entry.modelId) ?? !withoutAdapter.has(entry.providerId))) return entry
-    const without = made.get(entry) ?? { ...entry, unroutable: 'no_adapter' as const }
-    made.set(entry, without)
+    const without = changed.get(entry) ?? { ...entry, unroutable: 'no_adapter' as const }
+    changed.set(entry, without)
     return without
   }
   return {
@@ -115,7 +115,7 @@ const adapted = (
 export const differencesOf = (plan: Plan, record: PlannedRequest): string[] => {
   const decided = decisionOf(plan)
   const members = new Set([...Object.keys(decided), ...Object.keys(record.decision)]) as Set<keyof typeof decided>
-  const pairs: [name: string, again: unknown, then: unknown][] = [
+  const pairs: [name: string, repeated: unknown, then: unknown][] = [
     ['policy_id', plan.policy.id, record.policy_id],
     ['strategy', plan.strategy, record.strategy],
     ['endpoint', plan.policy.scope?.slug ?? null, record.endpoint],
@@ -124,7 +124,7 @@ export const differencesOf = (plan: Plan, record: PlannedRequest): string[] => {
     ['chosen', record.first_model_id === null ? null : (plan.ordered[0]?.modelId ?? null), record.first_model_id],
   ]
   for (const name of members) pairs.push([name, listed(decided[name], name), listed(record.decision[name], name)])
-  return pairs.filter(([, again, then]) => !Bun.deepEquals(again, then)).map(([name]) => name)
+  return pairs.filter(([, repeated, then]) => !Bun.deepEquals(repeated, then)).map(([name]) => name)
 }
 
 const MOST_LISTED = 32

@@ -7,9 +7,9 @@ import type { CatalogueEntry } from '../../state/port.ts'
 import type { GatewayError } from '../../wire/errors.ts'
 import { outputBound, priceOf, promptTokensEstimate } from '../money/estimate.ts'
 import { type CandidateSet, type CandidateSource, candidatesFor, candidatesOf } from './candidates.ts'
-import { seenOf } from './frame-view.ts'
+import { frameViewOf } from './frame-view.ts'
 import type { EffectivePolicy } from './policies.ts'
-import { nearestOf, nobodyLeft, primarySkipped, regionForbidden, unknownModel } from './refusals.ts'
+import { nearestOf, noCandidateLeft, primarySkipped, regionForbidden, unknownModel } from './refusals.ts'
 import {
   type Bounds,
   boundsOf,
@@ -96,8 +96,8 @@ export const makePlan = (input: PlanInput): Plan => {
     forced === null &&
     policy.contextWindowModels.length > 0 &&
     all.reasons[nearestOf(all.reasons)] === 'context_too_small'
-  if (!wantsLonger) return concluded(all, mayFailOver, forced === null)
-  return concluded(judged(input, strategy, candidatesFor(name, 'long', policy, catalogue), true, bounds), true, true)
+  if (!wantsLonger) return planFrom(all, mayFailOver, forced === null)
+  return planFrom(judged(input, strategy, candidatesFor(name, 'long', policy, catalogue), true, bounds), true, true)
 }
 
 /** Whether an operator has switched this off for everything or for one of these subjects. */
@@ -124,19 +124,19 @@ const forcedModel = (
   return null
 }
 
-const NOBODY: readonly never[] = []
+const NONE: readonly never[] = []
 
 const refusing = (input: PlanInput, strategy: Strategy, refused: GatewayError): Plan => ({
   input,
   policy: input.policy,
   strategy,
-  candidates: NOBODY,
-  reasons: NOBODY,
-  projectedNanoUsd: NOBODY,
+  candidates: NONE,
+  reasons: NONE,
+  projectedNanoUsd: NONE,
   scores: null,
-  order: NOBODY,
-  ordered: NOBODY,
-  forLongContext: NOBODY,
+  order: NONE,
+  ordered: NONE,
+  forLongContext: NONE,
   primary: null,
   maxAttempts: 0,
   refused,
@@ -236,7 +236,7 @@ const onlyFitting = (
 
 /** Candidates for a prompt that turns out too long for a model. */
 const forLongContext = (all: Judged): readonly CatalogueEntry[] =>
-  all.input.policy.contextWindowModels.length === 0 ? NOBODY : longer(all)
+  all.input.policy.contextWindowModels.length === 0 ? NONE : longer(all)
 
 const longer = ({ input, bounds }: Judged): readonly CatalogueEntry[] => {
   const { intent, policy, catalogue, frame } = input
@@ -246,16 +246,16 @@ const longer = ({ input, bounds }: Judged): readonly CatalogueEntry[] => {
     const projected = priceOf(entry, promptTokens, outputBound(intent, entry))
     if (standing === null && rejection(entry, projected, frame, bounds) === null) eligible.push(entry)
   }
-  const awake = eligible.filter(({ modelId }) => healthSkip(frame.signals(modelId)) === null)
-  return awake.length === 0 ? eligible.slice(0, 1) : awake
+  const healthy = eligible.filter(({ modelId }) => healthSkip(frame.signals(modelId)) === null)
+  return healthy.length === 0 ? eligible.slice(0, 1) : healthy
 }
 
 /** Orders the candidates that are left, and leaves out those whose health excludes them. */
-const concluded = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): Plan => {
+const planFrom = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): Plan => {
   const { input, strategy, candidates, reasons, projectedNanoUsd, eligible } = all
   const { policy, intent, overrides } = input
   if (eligible.length === 0) {
-    const refused = nobodyLeft(candidates, reasons, intent)
+    const refused = noCandidateLeft(candidates, reasons, intent)
     return { ...refusing(input, strategy, refused), candidates, reasons, projectedNanoUsd }
   }
   const { order, keys } = eligible.length === 1 ? { order: eligible, keys: null } : rank(eligible, rankInput(all))
@@ -278,8 +278,8 @@ const concluded = (all: Judged, mayFailOver: boolean, mayChangeModel: boolean): 
     projectedNanoUsd,
     scores,
     order,
-    ordered: skipped !== null ? NOBODY : failsOver ? awake(all, order) : [primary],
-    forLongContext: failsOver && mayChangeModel ? forLongContext(all) : NOBODY,
+    ordered: skipped !== null ? NONE : failsOver ? healthy(all, order) : [primary],
+    forLongContext: failsOver && mayChangeModel ? forLongContext(all) : NONE,
     primary,
     maxAttempts: policy.maxAttempts,
     refused: skipped === null ? null : primarySkipped(primary, skipped),
@@ -303,8 +303,8 @@ const rankInput = ({ input, strategy, candidates, tiers, projectedNanoUsd, bound
  * The candidates that health does not exclude, in order; `candidates` itself where that is the same list. If health
  * excludes all, the first one: the last candidate is always tried.
  */
-const awake = ({ input, candidates, reasons }: Judged, order: readonly number[]): readonly CatalogueEntry[] => {
-  const skips = input.frame.number === 0 || order.length === 1 ? null : seenOf(candidates, input.frame).skips
+const healthy = ({ input, candidates, reasons }: Judged, order: readonly number[]): readonly CatalogueEntry[] => {
+  const skips = input.frame.number === 0 || order.length === 1 ? null : frameViewOf(candidates, input.frame).skips
   if (skips === null && order.length === candidates.length && isAscending(order)) return candidates
   const ordered: CatalogueEntry[] = []
   for (const place of order) {

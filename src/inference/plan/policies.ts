@@ -104,7 +104,7 @@ export const effectivePolicy = (levels: readonly Level[]): EffectivePolicy => {
     name: row?.name ?? null,
     source: first?.source ?? 'built_in',
     scope: null,
-    strategy: knownStrategy(row?.strategy ?? null),
+    strategy: validStrategy(row?.strategy ?? null),
     weights: weightsOf(params.weights),
     latencyMetric: params.latency_metric ?? null,
     hashOn: params.hash_on ?? 'user',
@@ -145,7 +145,7 @@ const capOf = (capsUsd: readonly (number | null)[]): number | null =>
   capsUsd.reduce<number | null>((least, usd) => lower(least, usd === null ? null : capNanoUsdOf(usd)), null)
 
 /** Null for a strategy that this release does not have. */
-const knownStrategy = (name: string | null): Strategy | null => STRATEGIES.find((known) => known === name) ?? null
+const validStrategy = (name: string | null): Strategy | null => STRATEGIES.find((strategy) => strategy === name) ?? null
 
 /** Given weights replace all default weights. */
 const weightsOf = (given: Partial<ScoreWeights> | undefined): ScoreWeights =>
@@ -173,7 +173,7 @@ export const withScope = (policy: EffectivePolicy, scope: EndpointScope): Effect
   return {
     ...policy,
     scope,
-    strategy: (picked ? policy.strategy : null) ?? knownStrategy(scope.strategy) ?? policy.strategy,
+    strategy: (picked ? policy.strategy : null) ?? validStrategy(scope.strategy) ?? policy.strategy,
     providersOrder: ownOrder ? policy.providersOrder : preferred,
     maxCostNanoUsd: lower(policy.maxCostNanoUsd, capOf([scope.maxCostUsd])),
     latencyTargetMs: lower(policy.latencyTargetMs, scope.latencyTargetMs),
@@ -193,7 +193,7 @@ export type PolicyKey = Pick<KeyEntry, 'tenantId' | 'routingPolicyId'>
  * The policies that apply to a request, most specific first. Throws 404 for one that the header names and the caller
  * may not see.
  */
-const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: PolicyKey, asked: string | null): Level[] => {
+const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: PolicyKey, requested: string | null): Level[] => {
   const policies = live.control.table('policies')
   const levels: Level[] = []
   const add = (source: Level['source'], row: PolicyRow | undefined) => {
@@ -212,10 +212,13 @@ const levelsOf = (live: Pick<LiveState, 'control' | 'refused'>, key: PolicyKey, 
   }
   const visible = (row: PolicyRow | undefined): PolicyRow | undefined =>
     row?.enabled && (row.tenant_id === null || row.tenant_id === key.tenantId) ? row : undefined
-  if (asked !== null) {
+  if (requested !== null) {
     const row =
-      visible(policies.get(asked.toLowerCase())) ?? visible(named(key.tenantId, asked)) ?? visible(named(null, asked))
-    if (row === undefined) throw new GatewayError('not_found', `no policy "${asked}"`, { param: 'X-Gateway-Policy' })
+      visible(policies.get(requested.toLowerCase())) ??
+      visible(named(key.tenantId, requested)) ??
+      visible(named(null, requested))
+    if (row === undefined)
+      throw new GatewayError('not_found', `no policy "${requested}"`, { param: 'X-Gateway-Policy' })
     add('header', row)
   }
   if (key.routingPolicyId !== null) add('key', visible(policies.get(key.routingPolicyId)))
@@ -237,17 +240,17 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
       return
     }
   })
-  return (key: PolicyKey, asked: string | null, scope: EndpointScope | null): EffectivePolicy => {
+  return (key: PolicyKey, requested: string | null, scope: EndpointScope | null): EffectivePolicy => {
     // Names are matched without case: spellings must not be cached apart.
-    const word = asked === null ? '' : asked.toLowerCase()
+    const lowerName = requested === null ? '' : requested.toLowerCase()
     // Mostly the tenant decides alone: its id is an existing text with a cached hash.
     const cacheKey =
-      asked === null && scope === null && key.routingPolicyId === null
+      requested === null && scope === null && key.routingPolicyId === null
         ? key.tenantId
-        : `\0${key.tenantId}\0${key.routingPolicyId ?? ''}\0${word}\0${scope?.id ?? ''}`
-    const known = cache.get(cacheKey)
-    if (known !== undefined && known.scope === scope) return known
-    const levels = levelsOf(live, key, asked)
+        : `\0${key.tenantId}\0${key.routingPolicyId ?? ''}\0${lowerName}\0${scope?.id ?? ''}`
+    const cached = cache.get(cacheKey)
+    if (cached !== undefined && cached.scope === scope) return cached
+    const levels = levelsOf(live, key, requested)
     const unscoped = levels.length === 0 ? BUILT_IN : effectivePolicy(levels)
     const policy = scope === null ? unscoped : withScope(unscoped, scope)
     if (cache.size >= MAX_CACHED) cache.clear()
@@ -260,15 +263,15 @@ export const policyResolver = (live: Pick<LiveState, 'control' | 'subscribe' | '
 export type StandIn = Level
 
 /** The policy of a request if another policy were the most specific one. The other levels stay. */
-export const policyHad = (
+export const policyWith = (
   live: Pick<LiveState, 'control' | 'refused'>,
   key: PolicyKey,
-  asked: string | null,
+  requested: string | null,
   scope: EndpointScope | null,
   standIn: StandIn,
 ): EffectivePolicy => {
   const { source, row } = standIn
-  const others = levelsOf(live, key, source === 'header' ? null : asked).filter(
+  const others = levelsOf(live, key, source === 'header' ? null : requested).filter(
     (level) => level.source !== source && level.row.id !== row.id,
   )
   const unscoped = effectivePolicy([standIn, ...others])

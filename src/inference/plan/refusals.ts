@@ -84,7 +84,7 @@ export const nearestOf = (reasons: readonly (RejectedReason | null)[]): number =
 }
 
 /** The error for a request whose candidates were all rejected. There is at least one. */
-export const nobodyLeft = (
+export const noCandidateLeft = (
   candidates: readonly CatalogueEntry[],
   reasons: readonly (RejectedReason | null)[],
   intent: PlanIntent,
@@ -127,12 +127,12 @@ export const primarySkipped = (
   )
 
 /** The name is neither a model nor an alias, nor the alias of an endpoint scope; or the forced name does not exist. */
-export const unknownModel = (asked: string, name: string): GatewayError =>
+export const unknownModel = (requested: string, name: string): GatewayError =>
   new GatewayError(
     'not_found',
-    name === asked
-      ? `the model "${asked}" does not exist`
-      : `the model "${asked}" is replaced by "${name}", which does not exist`,
+    name === requested
+      ? `the model "${requested}" does not exist`
+      : `the model "${requested}" is replaced by "${name}", which does not exist`,
     { param: 'model' },
   )
 

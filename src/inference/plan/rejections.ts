@@ -44,7 +44,7 @@ export type PlanIntent = Pick<
   | 'mediaParts'
   | 'maxTokens'
   | 'choices'
-  | 'ownWords'
+  | 'vendorFields'
   | 'headers'
 >
 

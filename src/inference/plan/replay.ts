@@ -49,11 +49,11 @@ const asItWas = (catalogue: CandidateSource, candidates: RecordedPlan['candidate
     const reason = noted.get(entry.modelId)
     const unroutable = reason === 'no_adapter' || reason === 'disabled' ? reason : null
     if (reason === undefined || unroutable === entry.unroutable) return entry
-    const known = renewed.get(entry)
-    if (known !== undefined) return known
-    const made = { ...entry, unroutable } as const
-    renewed.set(entry, made)
-    return made
+    const cached = renewed.get(entry)
+    if (cached !== undefined) return cached
+    const adapted = { ...entry, unroutable } as const
+    renewed.set(entry, adapted)
+    return adapted
   }
   return {
     version: catalogue.version,
@@ -72,7 +72,7 @@ export const intentOf = ({ requested_model, stream, decision }: RecordedPlan): P
   mediaParts: decision.media_parts ?? 0,
   maxTokens: decision.max_tokens ?? null,
   choices: decision.choices ?? 1,
-  ownWords: decision.own_words ?? null,
+  vendorFields: decision.own_words ?? null,
   headers: headersOf(decision),
 })
 

@@ -20,21 +20,21 @@ type RouteDeps = Pick<InferenceDeps, 'live' | 'catalogue' | 'steering' | 'frames
 export type Route = (intent: Intent, key: KeyEntry, headers: HeaderReader, atMs: number) => Plan
 
 const SEEDS = 2 ** 31
-const MAX_TURNS = 10_000
+const MAX_COUNTS = 10_000
 
 export const planner = (deps: RouteDeps): Route => {
   const { catalogue, steering, frames, random } = deps
   const policyOf = policyResolver(deps.live)
-  const turns = new Map<string, number>()
+  const counts = new Map<string, number>()
 
   /** One count for each model, so that requests for one do not shift the order of another. */
-  const nextTurn = (name: string, isAlias: boolean): number => {
+  const nextCount = (name: string, isAlias: boolean): number => {
     // clients send any name: only those that operators gave are counted
     if (!isAlias && catalogue.resolve(name).length === 0) return 0
     const model = name.toLowerCase()
-    const turn = turns.get(model) ?? 0
-    if (turns.size >= MAX_TURNS) turns.clear()
-    turns.set(model, (turn + 1) % SEEDS)
+    const turn = counts.get(model) ?? 0
+    if (counts.size >= MAX_COUNTS) counts.clear()
+    counts.set(model, (turn + 1) % SEEDS)
     return turn
   }
 
@@ -53,7 +53,7 @@ export const planner = (deps: RouteDeps): Route => {
       overrides,
       frame: frames.current(),
       seed: Math.floor(random() * SEEDS),
-      turn: strategy === 'round_robin' ? nextTurn(policy.forcedModel ?? intent.model, isAlias) : 0,
+      turn: strategy === 'round_robin' ? nextCount(policy.forcedModel ?? intent.model, isAlias) : 0,
       sticky: strategy === 'sticky' ? stickiness(policy.hashOn, intent, key, headers, deps) : 0,
     })
   }

@@ -3,7 +3,7 @@ import type { Strategy } from '../../domain/steering/policy.ts'
 import type { Frame, Signals } from '../../state/health/frame.ts'
 import { type LatencyMetric, ranks, type ScoreWeights } from '../../state/health/scores.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
-import { seenOf } from './frame-view.ts'
+import { frameViewOf } from './frame-view.ts'
 
 /** The inputs of a strategy. Lists are parallel to the candidates. */
 export interface RankInput {
@@ -47,7 +47,7 @@ type Keys = (places: readonly number[], input: RankInput) => number[] | null
 const bySignal =
   (key: (signals: Signals, input: RankInput) => number): Keys =>
   (places, input) => {
-    const { signals } = seenOf(input.entries, input.frame)
+    const { signals } = frameViewOf(input.entries, input.frame)
     return places.map((place) => key(signals[place]!, input))
   }
 
@@ -82,7 +82,7 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
   usage_based: bySignal(({ headroom }) => -(headroom ?? 1)),
   balanced: (places, { entries, projectedNanoUsd: all, frame, weights, metric }) => {
     const costs = places.length === all.length ? all : costsAt(places, all)
-    const keys = ranks(costs, seenOf(entries, frame).scores(places, metric), weights)
+    const keys = ranks(costs, frameViewOf(entries, frame).scores(places, metric), weights)
     for (let i = 0; i < keys.length; i++) keys[i] = -keys[i]!
     return keys
   },

@@ -10,7 +10,7 @@ import type { Plan } from '../plan/plan.ts'
 import { partPieces } from './budget-text.ts'
 import { decisionWith } from './decision.ts'
 import { entryTexts, type FactsText } from './record-text.ts'
-import { type KnownTemplates, Templates } from './templates.ts'
+import { type SubjectTemplates, Templates } from './templates.ts'
 
 /** What is admitted. */
 export interface Admission {
@@ -103,7 +103,7 @@ const isPlain = ({ input, reasons }: Plan): boolean => {
   const { intent, overrides } = input
   const { headers } = intent
   if (overrides.ids.length > 0 || input.turn !== 0 || input.sticky !== 0 || input.isScopeAlias) return false
-  if (intent.requirements.length > 0 || intent.mediaParts > 0 || intent.choices !== 1 || intent.ownWords !== null)
+  if (intent.requirements.length > 0 || intent.mediaParts > 0 || intent.choices !== 1 || intent.vendorFields !== null)
     return false
   if (headers.policy !== null || headers.maxCostUsd !== null || headers.latencyTargetMs !== null) return false
   if (headers.region !== null || headers.sensitivity.length > 0 || headers.batch || headers.noFallback) return false
@@ -114,13 +114,13 @@ const isPlain = ({ input, reasons }: Plan): boolean => {
 const plainJson = (admission: Admission): FilledText | null => {
   const { plan } = admission
   if (!isPlain(plan)) return null
-  const known = templates.of(plan.candidates)
-  for (const { key, template } of known.all) {
+  const cached = templates.of(plan.candidates)
+  for (const { key, template } of cached.all) {
     if (!fits(key, admission)) continue
     const filled = template.filled(plainValues(admission))
-    if (filled !== null) return known.hit(filled)
+    if (filled !== null) return cached.hit(filled)
   }
-  if (known.miss()) learnPlain(known, admission)
+  if (cached.miss()) learnPlain(cached, admission)
   return null
 }
 
@@ -147,7 +147,7 @@ const plainValues = ({ plan, promptTokens, reservedNanoUsd }: Admission): GapVal
   return values
 }
 
-const learnPlain = (known: KnownTemplates<PlainKey>, admission: Admission): void => {
+const learnPlain = (cached: SubjectTemplates<PlainKey>, admission: Admission): void => {
   const { plan, entry } = admission
   const { input, policy, order, projectedNanoUsd } = plan
   const hasCeiling = input.intent.maxTokens !== null
@@ -170,7 +170,7 @@ const learnPlain = (known: KnownTemplates<PlainKey>, admission: Admission): void
     reservedNanoUsd: gap(4),
   })
   const key = { entry, source: policy.source, order, hasCeiling, hardCaps: input.overrides.hardCaps }
-  known.learn(
+  cached.learn(
     key,
     values,
     (other) => fits(other, admission),

@@ -40,7 +40,7 @@ export const decisionWith = (plan: Plan, scores: Plan['scores']): Decision => {
   if (intent.mediaParts > 0) decision.media_parts = intent.mediaParts
   if (intent.maxTokens !== null) decision.max_tokens = intent.maxTokens
   if (intent.choices !== 1) decision.choices = intent.choices
-  if (intent.ownWords !== null) decision.own_words = { ...intent.ownWords }
+  if (intent.vendorFields !== null) decision.own_words = { ...intent.vendorFields }
   if (headers.policy !== null) decision.policy = headers.policy
   if (headers.maxCostUsd !== null) decision.max_cost_usd = headers.maxCostUsd
   if (headers.latencyTargetMs !== null) decision.latency_target_ms = headers.latencyTargetMs

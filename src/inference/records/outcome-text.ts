@@ -15,7 +15,7 @@ import { chargePieces } from './budget-text.ts'
 import { candidateList, decisionOf } from './decision.ts'
 import { rawUsageJson } from './raw-usage.ts'
 import type { FactsText } from './record-text.ts'
-import { type KnownTemplates, Templates } from './templates.ts'
+import { type SubjectTemplates, Templates } from './templates.ts'
 import { isSameShape, readUsage, type UsageShape, usageGaps, usageShape } from './usage-shape.ts'
 
 /** A record lists at most so many shaped fields. */
@@ -161,16 +161,16 @@ const templates = new Templates<CatalogueEntry, PlainKey>()
 
 const plainJson = (exchange: PlainExchange, measured: Measured, latencyMs: number): FilledText | null => {
   const { entry, finishReason, usage } = exchange
-  const known = templates.of(entry)
-  for (const { key, template } of known.all) {
+  const cached = templates.of(entry)
+  for (const { key, template } of cached.all) {
     if (key.finishReason !== finishReason || key.basis !== measured.basis) continue
     if (key.idPrefix !== exchange.admission.idPrefix) continue
     const values = plainValues(exchange, measured, latencyMs, key.usage.numbers)
     if (!readUsage(key.usage, usage.raw, values, OWN_VALUES)) continue
     const filled = template.filled(values)
-    if (filled !== null) return known.hit(filled)
+    if (filled !== null) return cached.hit(filled)
   }
-  if (known.miss()) learnPlain(known, exchange, measured, latencyMs)
+  if (cached.miss()) learnPlain(cached, exchange, measured, latencyMs)
   return null
 }
 
@@ -200,7 +200,7 @@ const plainValues = (
 const OWN_VALUES = 12
 
 const learnPlain = (
-  known: KnownTemplates<PlainKey>,
+  cached: SubjectTemplates<PlainKey>,
   exchange: PlainExchange,
   measured: Measured,
   latencyMs: number,
@@ -229,7 +229,7 @@ const learnPlain = (
     other.finishReason === finishReason &&
     other.basis === basis &&
     isSameShape(other.usage, shape)
-  known.learn({ idPrefix, finishReason, basis, usage: shape }, values, isSame, (outgrown) =>
+  cached.learn({ idPrefix, finishReason, basis, usage: shape }, values, isSame, (outgrown) =>
     TextTemplate.of(json, values, outgrown),
   )
 }

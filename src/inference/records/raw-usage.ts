@@ -6,8 +6,8 @@ const MAX_CHARS = 4_096
 const MAX_DEPTH = 3
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/
 /** Names that matched, so that those of every answer are not matched again. Bounded; no result depends on it. */
-const KNOWN = new Set<string>()
-const MOST_KNOWN = 256
+const MATCHED = new Set<string>()
+const MAX_MATCHED = 256
 
 /**
  * Numbers, booleans and nulls under short plain names, at most 3 levels, as JSON text; `null` for any other value or
@@ -50,8 +50,8 @@ const valueJson = (value: unknown, depth: number): string | null => {
 }
 
 const isPlain = (name: string): boolean => {
-  if (KNOWN.has(name)) return true
+  if (MATCHED.has(name)) return true
   if (!NAME.test(name) || name === '__proto__') return false
-  if (KNOWN.size < MOST_KNOWN) KNOWN.add(name)
+  if (MATCHED.size < MAX_MATCHED) MATCHED.add(name)
   return true
 }

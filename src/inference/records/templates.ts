@@ -2,13 +2,13 @@
 // (`lib/text/text-template.ts`).
 import type { FilledText, GapValue, TextTemplate } from '../../lib/text/text-template.ts'
 
-interface Known<Key> {
+interface CachedTemplate<Key> {
   /** What the text depends on besides its gaps. */
   readonly key: Key
   readonly template: TextTemplate
 }
 
-const MOST = 8
+const MAX_TEMPLATES = 8
 /**
  * Making a template costs as much as a dozen texts: it is made at the second miss (the first may stay the only one),
  * then at every sixteenth.
@@ -19,15 +19,15 @@ const LEARN_EVERY = 16
 const LEARN_SELDOM = 16_384
 
 /** Of one thing. */
-export class KnownTemplates<Key> {
-  #known: Known<Key>[] = []
+export class SubjectTemplates<Key> {
+  #cached: CachedTemplate<Key>[] = []
   #hits = 0
   #misses = 0
   #learnEvery = LEARN_FIRST
 
   /** Newest last. */
-  get all(): readonly Known<Key>[] {
-    return this.#known
+  get all(): readonly CachedTemplate<Key>[] {
+    return this.#cached
   }
 
   /** One of them was filled. */
@@ -56,23 +56,23 @@ export class KnownTemplates<Key> {
     isSame: (other: Key) => boolean,
     make: (outgrown: TextTemplate | null) => TextTemplate | null,
   ): void {
-    const outgrown = this.#known.find((each) => isSame(each.key)) ?? null
+    const outgrown = this.#cached.find((each) => isSame(each.key)) ?? null
     const template = make(outgrown?.template ?? null)
     if (template === null || template.filled(values) === null) return
-    const others = this.#known.filter((each) => each !== outgrown)
-    this.#known = [...(others.length === MOST ? others.slice(1) : others), { key, template }]
+    const others = this.#cached.filter((each) => each !== outgrown)
+    this.#cached = [...(others.length === MAX_TEMPLATES ? others.slice(1) : others), { key, template }]
   }
 }
 
 export class Templates<Subject extends WeakKey, Key> {
-  readonly #bySubject = new WeakMap<Subject, KnownTemplates<Key>>()
+  readonly #bySubject = new WeakMap<Subject, SubjectTemplates<Key>>()
 
-  of(subject: Subject): KnownTemplates<Key> {
-    let known = this.#bySubject.get(subject)
-    if (known === undefined) {
-      known = new KnownTemplates()
-      this.#bySubject.set(subject, known)
+  of(subject: Subject): SubjectTemplates<Key> {
+    let cached = this.#bySubject.get(subject)
+    if (cached === undefined) {
+      cached = new SubjectTemplates()
+      this.#bySubject.set(subject, cached)
     }
-    return known
+    return cached
   }
 }

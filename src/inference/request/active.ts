@@ -84,7 +84,7 @@ export class ActiveRequests {
     }
     const nowMs = performance.now()
     this.#all.each((exchange) => {
-      exchange.listenToClient()
+      exchange.watchClient()
       if (nowMs >= exchange.deadlineMs) {
         exchange.deadlineMs = Number.POSITIVE_INFINITY
         exchange.end('total')

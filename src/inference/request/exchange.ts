@@ -147,7 +147,7 @@ export class Exchange implements Listed {
   }
 
   /** Called by the sweep for requests still in flight: watches the client from now on. */
-  listenToClient(): void {
+  watchClient(): void {
     const request = this.#unwatched
     if (request === null) return
     this.#unwatched = null
@@ -161,7 +161,7 @@ export class Exchange implements Listed {
    * which the sweep may not have noticed yet.
    */
   newSignal(): CancelSignal {
-    if (this.#unwatched?.signal.aborted) this.listenToClient()
+    if (this.#unwatched?.signal.aborted) this.watchClient()
     this.#upstream = new Cancellation()
     this.waitEnded = null
     if (this.ended !== null) this.#upstream.abort()
@@ -190,7 +190,7 @@ export class Exchange implements Listed {
   }
 
   /** Waits; returns at once when the request is ended. */
-  async pause(ms: number): Promise<void> {
+  async sleep(ms: number): Promise<void> {
     if (this.ended !== null || ms <= 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, ms)

@@ -171,9 +171,9 @@ export const spansOf = (trace: FinishedTrace): Span[] => {
     failed: trace.failed,
   }
   // A candidate that was passed over has no span.
-  const made = attempts.filter(({ outcome }) => outcome !== 'skipped')
+  const called = attempts.filter(({ outcome }) => outcome !== 'skipped')
   const clients = calls.map(({ spanId, startedMs, entry }, index): Span => {
-    const attempt = made[index]
+    const attempt = called[index]
     return {
       ...shared,
       spanId,

@@ -18,7 +18,7 @@ import { REFUSABLE, SpoolClosed } from '../../log/spool/spool.ts'
 import type { FeedbackMeans } from '../../state/health/feedback-means.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { InferenceDeps } from '../request/deps.ts'
-import { requestMeant } from './request-search.ts'
+import { findRequest } from './request-search.ts'
 
 /** The answer, 201. */
 export const FeedbackView = t.Object({
@@ -84,8 +84,8 @@ export const giveFeedback = async (request: Request, atMs: number, deps: Feedbac
   const { body } = await readJsonBody(request, BODY_LIMIT_BYTES)
   const { request_id, score, comment = null, metric = DEFAULT_METRIC, tags = {} } = checkedBody(body)
   const { signal } = request
-  const asked = { idOrLabel: request_id, tenantId: key.tenantId, atMs, signal, param: 'request_id' }
-  const found = await requestMeant(asked, deps)
+  const query = { idOrLabel: request_id, tenantId: key.tenantId, atMs, signal, param: 'request_id' }
+  const found = await findRequest(query, deps)
   const data: FeedbackGiven = {
     id: newId('fb'),
     at_ms: atMs,

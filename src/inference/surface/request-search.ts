@@ -28,7 +28,7 @@ export interface RequestLookup {
 }
 
 /** Which request a caller looks for. */
-export interface Asked {
+export interface RequestQuery {
   readonly idOrLabel: string
   /** Null: of any tenant. */
   readonly tenantId: string | null
@@ -62,8 +62,8 @@ export interface RowSearchDeps {
 /** How long a row that may still come is waited for. */
 const LOOK_FOR_MS = 2_000
 /** Nearly every row comes within a quarter of a second: short waits first, then longer ones. */
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 400
+const FIRST_WAIT_MS = 50
+const LONGEST_WAIT_MS = 400
 /**
  * A request answered before the query is in the request log after so long, plus the time that the log is behind: other
  * instances ship theirs meanwhile.
@@ -73,11 +73,11 @@ const ARRIVES_MS = 1_000
 const YOUNG_MS = 60_000
 /** A request older than this is in a request log that is less behind the log than that. */
 const CURRENT_MS = 10_000
-const OUR_ID = /^req_([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const GATEWAY_ID = /^req_([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 /** When an id of the gateway was made, Unix milliseconds; null for any other text. */
-export const bornAtMs = (id: string): number | null => {
-  const match = OUR_ID.exec(id)
+export const createdAtMs = (id: string): number | null => {
+  const match = GATEWAY_ID.exec(id)
   return match === null ? null : Number.parseInt(match[1]! + match[2]!, 16)
 }
 
@@ -86,26 +86,26 @@ export const bornAtMs = (id: string): number | null => {
  * request. A label names the latest with it, which only the request log has when other instances serve too, once it has
  * all requests answered before the query. Throws 404, or 502 without certainty.
  */
-export const requestMeant = async (
-  asked: Asked & { readonly tenantId: string },
+export const findRequest = async (
+  query: RequestQuery & { readonly tenantId: string },
   { served, requestLookup }: SearchDeps,
 ): Promise<FoundRequest> => {
-  const { idOrLabel, tenantId } = asked
+  const { idOrLabel, tenantId } = query
   const here = served.find(idOrLabel, tenantId)
-  if (here === 'foreign') throw unknown(asked)
+  if (here === 'foreign') throw unknown(query)
   if (here !== null && (here.id === idOrLabel || !requestLookup.hasOthers)) return here
-  const bornMs = bornAtMs(idOrLabel)
-  return lookedFor(asked, async (elapsedMs) => {
+  const createdMs = createdAtMs(idOrLabel)
+  return waitFor(query, async (elapsedMs) => {
     // Read before the rows: the log may catch up while they are read.
     const arrived = await hasArrived(elapsedMs, requestLookup)
     const found = await requestLookup.find(idOrLabel, tenantId)
-    if (found === 'foreign') throw unknown(asked)
+    if (found === 'foreign') throw unknown(query)
     if (found?.id === idOrLabel) return found
     const latest = newerOf(found, here)
-    if (latest === null && bornMs !== null) return missing(asked, bornMs, requestLookup)
+    if (latest === null && createdMs !== null) return missingError(query, createdMs, requestLookup)
     if (latest !== null && !requestLookup.hasOthers) return latest
-    if (!arrived) return notKnownYet()
-    if (latest === null) throw unknown(asked)
+    if (!arrived) return notCertain()
+    if (latest === null) throw unknown(query)
     return latest
   })
 }
@@ -115,22 +115,22 @@ export const requestMeant = async (
  * served since, for an id that may be on its way, and for one without an outcome. Throws 404, or 502 when there is no
  * row within two seconds. The errors of `read` are for clients.
  */
-export const rowMeant = <Row extends RequestRow>(
-  asked: Asked,
+export const awaitRow = <Row extends RequestRow>(
+  query: RequestQuery,
   read: ReadRow<Row>,
   { served, requestLookup }: RowSearchDeps,
 ): Promise<Row> => {
-  const { idOrLabel, tenantId } = asked
-  const bornMs = bornAtMs(idOrLabel)
-  return lookedFor(asked, async () => {
+  const { idOrLabel, tenantId } = query
+  const createdMs = createdAtMs(idOrLabel)
+  return waitFor(query, async () => {
     const row = await ownRow(idOrLabel, tenantId, read)
-    if (row === 'foreign') throw unknown(asked)
+    if (row === 'foreign') throw unknown(query)
     if (row?.id === idOrLabel) return row
     const here = served.find(idOrLabel, tenantId)
     if (here !== null && here !== 'foreign' && (row === null || row.id < here.id)) return noOutcomeYet()
     if (row !== null) return row
-    if (bornMs === null || here === 'foreign') throw unknown(asked)
-    return missing(asked, bornMs, requestLookup)
+    if (createdMs === null || here === 'foreign') throw unknown(query)
+    return missingError(query, createdMs, requestLookup)
   })
 }
 
@@ -141,7 +141,7 @@ export const ownRow = async <Row extends RequestRow>(
   read: ReadRow<Row>,
 ): Promise<Row | 'foreign' | null> => {
   const own = await read(idOrLabel, tenantId)
-  if (own !== null || tenantId === null || bornAtMs(idOrLabel) === null) return own
+  if (own !== null || tenantId === null || createdAtMs(idOrLabel) === null) return own
   const row = await read(idOrLabel, null)
   if (row?.id !== idOrLabel) return null
   // Between the two reads the row may have come: only the row itself shows its tenant.
@@ -165,47 +165,47 @@ const hasArrived = async (elapsedMs: number, requestLookup: Pick<RequestLookup, 
  * The error for an id of the gateway without a row, if none comes. Throws 404 when none will come, 502 without
  * certainty.
  */
-const missing = async (
-  asked: Asked,
-  bornMs: number,
+const missingError = async (
+  query: RequestQuery,
+  createdMs: number,
   requestLookup: Pick<RequestLookup, 'isKnown' | 'behindMs'>,
 ): Promise<GatewayError> => {
-  const ageMs = asked.atMs - bornMs
-  if (Math.abs(ageMs) <= YOUNG_MS) return notKnownYet()
-  if (ageMs < 0) throw unknown(asked) // of a time to come: not an id of the gateway
+  const ageMs = query.atMs - createdMs
+  if (Math.abs(ageMs) <= YOUNG_MS) return notCertain()
+  if (ageMs < 0) throw unknown(query) // of a time to come: not an id of the gateway
   // Before the row: the log may catch up while that is read.
   const behindMs = await requestLookup.behindMs()
-  if (await requestLookup.isKnown(asked.idOrLabel, bornMs)) return noOutcomeYet()
-  if (behindMs === null || behindMs > CURRENT_MS) throw notKnownYet()
-  throw unknown(asked)
+  if (await requestLookup.isKnown(query.idOrLabel, createdMs)) return noOutcomeYet()
+  if (behindMs === null || behindMs > CURRENT_MS) throw notCertain()
+  throw unknown(query)
 }
 
 /**
  * Looks until something is found, for at most two seconds and as long as the client is connected; then throws the last
  * error that `look` returned. An error that `look` throws ends it, as 502 unless it is for clients.
  */
-const lookedFor = async <Found extends object>(
-  { signal }: Pick<Asked, 'signal'>,
+const waitFor = async <Found extends object>(
+  { signal }: Pick<RequestQuery, 'signal'>,
   look: (elapsedMs: number) => Promise<Found | GatewayError>,
 ): Promise<Found> => {
   const beganMs = performance.now()
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-    const found = await look(performance.now() - beganMs).catch(shown)
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    const found = await look(performance.now() - beganMs).catch(throwShown)
     if (!(found instanceof GatewayError)) return found
-    if (performance.now() - beganMs + pauseMs > LOOK_FOR_MS) throw found
-    await pause(pauseMs, signal)
+    if (performance.now() - beganMs + waitMs > LOOK_FOR_MS) throw found
+    await pause(waitMs, signal)
     if (signal.aborted) throw new GatewayError('request_canceled', 'the client left')
   }
 }
 
-const shown = (error: unknown): never => {
-  throw error instanceof GatewayError ? error : notKnownYet(error)
+const throwShown = (error: unknown): never => {
+  throw error instanceof GatewayError ? error : notCertain(error)
 }
 
-const unknown = ({ idOrLabel, param }: Asked): GatewayError =>
+const unknown = ({ idOrLabel, param }: RequestQuery): GatewayError =>
   new GatewayError('not_found', `no request has the id or label "${idOrLabel.slice(0, 128)}"`, { param })
 
-const notKnownYet = (cause?: unknown): GatewayError =>
+const notCertain = (cause?: unknown): GatewayError =>
   new GatewayError('upstream_error', 'it cannot be known now whether this request exists; try again', {
     retryAfterS: 1,
     cause,

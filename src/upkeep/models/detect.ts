@@ -1,5 +1,10 @@
 // Detects what models can do by small requests: a few at once, within a bound of time and of money.
-import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../../inference/gateway-calls.ts'
+import {
+  type GatewayCallOutcome,
+  type MakeGatewayCall,
+  outcomeOrRefusal,
+  type Payer,
+} from '../../inference/gateway-calls.ts'
 import { NEVER_SENT } from '../../inference/request/failure.ts'
 import { inLanes } from '../../lib/event-loop/map-concurrently.ts'
 import { DialFailure } from '../../lib/http-client/http-client.ts'
@@ -41,7 +46,7 @@ const TOTAL_MS = 120_000
 const MOST_NANO_USD = 250_000_000
 
 export interface DetectDeps {
-  readonly ask: AskDirectly
+  readonly ask: MakeGatewayCall
   /** The key and tenant whose budgets pay for the questions. */
   readonly payer: Payer
   /** The capabilities that a kind claims. */
@@ -139,7 +144,7 @@ const withoutOutcome = (
 const reasonOf = ({ verdict, detail }: Judgement): string =>
   verdict === 'skipped' ? detail : 'the plain question failed'
 
-const call = async (body: Question['body'], modelRun: ModelRun): Promise<DirectOutcome | GatewayError> => {
+const call = async (body: Question['body'], modelRun: ModelRun): Promise<GatewayCallOutcome | GatewayError> => {
   const { run, entry } = modelRun
   const timeoutMs = Math.max(1, Math.min(QUESTION_MS, run.untilMs - performance.now()))
   // Everything is sent, whatever capabilities the model has by its row.

@@ -1,7 +1,12 @@
 // The checks of a provider test: whether its address answers, what it lists, and one small completion of a model.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { type CheckResult, cutDetail } from '../../domain/registry/provider-test.ts'
-import { type AskDirectly, type DirectOutcome, outcomeOrRefusal, type Payer } from '../../inference/gateway-calls.ts'
+import {
+  type GatewayCallOutcome,
+  type MakeGatewayCall,
+  outcomeOrRefusal,
+  type Payer,
+} from '../../inference/gateway-calls.ts'
 import { type Dial, DialFailure } from '../../lib/http-client/http-client.ts'
 import type { ProviderKind } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
@@ -16,7 +21,7 @@ export interface CheckDeps {
   readonly dial: Dial
   readonly kindTable: KindTable
   readonly modelCatalogue: Pick<ModelCatalogue, 'list'>
-  readonly ask: AskDirectly
+  readonly ask: MakeGatewayCall
   /** The key and tenant whose budgets pay for the sample. */
   readonly payer: Payer
 }
@@ -181,7 +186,10 @@ const sample: Finder = async (provider, { entry, prompt }, { kindTable, ask, pay
   return outcome instanceof GatewayError ? { ...failed(outcome), model: entry.name } : sampleFinding(entry, outcome)
 }
 
-const sampleFinding = (entry: CatalogueEntry, { requestId, error, answer, measured, latencyMs }: DirectOutcome) => {
+const sampleFinding = (
+  entry: CatalogueEntry,
+  { requestId, error, answer, measured, latencyMs }: GatewayCallOutcome,
+) => {
   const charged = {
     model: entry.name,
     request_id: requestId,

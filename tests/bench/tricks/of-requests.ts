@@ -1,7 +1,7 @@
 // Tricks of a request's way through the gateway: its limits, what goes to the upstream and what goes to the client.
 
 import { processLimits } from '../../../src/inference/limits/local.ts'
-import type { Ask } from '../../../src/inference/limits/port.ts'
+import type { LimitRequest } from '../../../src/inference/limits/port.ts'
 import { headText } from '../../../src/lib/http-client/pool.ts'
 import { ServerOutput } from '../../../src/lib/http-server/output.ts'
 import { readHead } from '../../../src/lib/http-server/request-head.ts'
@@ -15,7 +15,7 @@ const MANY = 100
 
 const rule = (scope: 'key' | 'tenant' | 'policy') =>
   ({ scope, subject: `${scope}:1`, rpm: 1e9, tpm: 1e12, maxParallel: 1e6 }) as const
-const ask: Ask = { id: 'req_1', rules: [rule('tenant'), rule('policy')], tokens: 100 }
+const ask: LimitRequest = { id: 'req_1', rules: [rule('tenant'), rule('policy')], tokens: 100 }
 
 const limits = (): Trick => {
   const own = processLimits(() => performance.now())

@@ -1,7 +1,7 @@
 // Rate limits through a real Redis: shared by instances, and what happens when it is slow, gone or holds something else.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { RedisClient } from 'bun'
-import type { Ask, Held } from '../../../src/inference/limits/port.ts'
+import type { Held, LimitRequest } from '../../../src/inference/limits/port.ts'
 import { LIMIT_SCRIPTS } from '../../../src/inference/limits/redis.ts'
 import { type SharedLimits, sharedLimits } from '../../../src/inference/limits/shared.ts'
 import { openRedis, type Redis } from '../../../src/lib/redis.ts'
@@ -53,7 +53,11 @@ test('S13: whatever a caller sends stands in no key of Redis: subjects are those
   const limits = await instance(PATIENT)
   const evil = 'x\r\nFLUSHALL\r\n} * :counts'
   const subject = 'key:key_1'
-  const asked: Ask = { id: evil, tokens: 1, rules: [{ scope: 'key', subject, rpm: 5, tpm: 5, maxParallel: 5 }] }
+  const asked: LimitRequest = {
+    id: evil,
+    tokens: 1,
+    rules: [{ scope: 'key', subject, rpm: 5, tpm: 5, maxParallel: 5 }],
+  }
   await limits.take(asked)
   const keys = (await direct.send('KEYS', ['*'])) as string[]
   expect(keys.filter((key) => key.includes(subject)).length).toBeGreaterThan(0)
@@ -69,7 +73,7 @@ const rule = (limits: Partial<LimitRule>): LimitRule => ({
   maxParallel: null,
   ...limits,
 })
-const ask = (rules: readonly LimitRule[], tokens = 0): Ask => ({ id: `req_${names++}`, rules, tokens })
+const ask = (rules: readonly LimitRule[], tokens = 0): LimitRequest => ({ id: `req_${names++}`, rules, tokens })
 const admits = async (limits: SharedLimits, ...args: Parameters<typeof ask>): Promise<boolean> =>
   (await limits.take(ask(...args))).verdict.admitted
 const healthy = (limits: SharedLimits) => eventually('all is well', () => limits.status().degraded === null)

@@ -1,6 +1,6 @@
 // Requests under a hard budget, on every way out: what they reserved is free again, and what they cost is spent.
 import { afterEach, expect, test } from 'bun:test'
-import { directCalls } from '../../../src/inference/gateway-calls.ts'
+import { gatewayCalls } from '../../../src/inference/gateway-calls.ts'
 import { createDialer } from '../../../src/lib/http-client/dialer.ts'
 import type { AppendFault } from '../../../src/log/memory.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
@@ -29,7 +29,7 @@ test('a call that the gateway makes for itself and cannot record holds nothing a
   const spool = testSpool()
   const model = entry({ kind: 'openai_compatible', baseUrl: 'http://127.0.0.1:1/v1' })
   let made = 0
-  const ask = directCalls({
+  const ask = gatewayCalls({
     live: { status: () => ({ tip: TIP }) as never },
     ...{ catalogue: catalogueOf([model]), spool, dial: dialer.dial, kinds: KINDS, nowMs: () => world.nowMs, budgets },
     newIdentity: () => ({

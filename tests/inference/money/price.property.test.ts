@@ -74,7 +74,7 @@ describe('tiers', () => {
             raw: '{}',
             maxTokens: ceiling,
             choices: 1,
-            ownWords: null,
+            vendorFields: null,
           }
           const promptTokens = Math.floor(bytes * prompt)
           const actual = actualNanoUsd(
@@ -104,7 +104,7 @@ describe('tiers', () => {
     expect(actualNanoUsd(long, 101, 10, 40)).toBe(1_010_000 + 200_000)
     expect(actualNanoUsd(long, 201, 10, 40)).toBe(161 * 5_000 + 40_000 + 60_000)
     expect([100, 101, 201].map((prompt) => priceOf(long, prompt, 0))).toEqual([100_000, 1_010_000, 1_005_000])
-    const asked = { unseenTokens: 0, outside: null, raw: '{}', maxTokens: 10, choices: 1, ownWords: null }
+    const asked = { unseenTokens: 0, outside: null, raw: '{}', maxTokens: 10, choices: 1, vendorFields: null }
     // A prompt of up to 201 tokens may be one of 200, which is dearer.
     expect(reservedNanoUsd({ ...asked, promptBytes: 201 }, long)).toBe(2_010_000 + 200_000)
     expect(reservedNanoUsd({ ...asked, promptBytes: 100 }, long)).toBe(100_000 + 20_000 + 1)

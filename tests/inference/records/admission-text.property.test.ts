@@ -54,7 +54,7 @@ test('admissions one after the other, each as if it were the first', () => {
         const overrides = { ids: each.overrides, hardCaps: each.caps }
         const plan = {
           input: {
-            intent: { ...intent, requirements: [], mediaParts: 0, ownWords: null },
+            intent: { ...intent, requirements: [], mediaParts: 0, vendorFields: null },
             ...{ overrides, turn: each.turn, sticky: 0, isScopeAlias: false },
           },
           policy: { source: each.source },

@@ -37,8 +37,8 @@ const start = (answer: FaultAnswer, more: { limits?: Limits } = {}) => {
     ...more,
   })
 }
-/** Resolves when a request is next listened to by the sweep, or pauses. */
-const whenNext = (step: 'listenToClient' | 'pause'): Promise<void> => {
+/** Resolves when a request next watches its client, or sleeps. */
+const whenNext = (step: 'watchClient' | 'sleep'): Promise<void> => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const taken = Exchange.prototype[step] as (this: Exchange, ms: number) => Promise<void>
   spyOn(Exchange.prototype, step).mockImplementation(function (this: Exchange, ms: number) {
@@ -86,7 +86,7 @@ describe('a client that leaves', () => {
         client.signal.addEventListener('abort', () => controller.error(new Error('gone')))
       },
     })
-    const listened = whenNext('listenToClient')
+    const listened = whenNext('watchClient')
     const answer = gateway.send('/v1/chat/completions', { raw, method: 'POST', key: KEY, signal: client.signal })
     await listened
     const settled = await leave(client)
@@ -99,7 +99,7 @@ describe('a client that leaves', () => {
     const { taking, taken, counts, limits } = heldLimits()
     start(() => {}, { limits })
     const client = new AbortController()
-    const listened = whenNext('listenToClient')
+    const listened = whenNext('watchClient')
     const answer = gateway.chat(ask(false), {}, client.signal)
     await Promise.all([taking.promise, listened])
     client.abort()
@@ -140,7 +140,7 @@ describe('a client that leaves', () => {
   test('in the pause before a repeat: it is not repeated', async () => {
     start((request) => send(request, '{}', '500 X'))
     const client = new AbortController()
-    const paused = whenNext('pause')
+    const paused = whenNext('sleep')
     const answer = gateway.chat(ask(false), {}, client.signal)
     await paused
     await leave(client)

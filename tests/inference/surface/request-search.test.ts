@@ -1,11 +1,11 @@
 // One request of the request log, asked for while it is on its way there: found, awaited, or not there, and never said to be what it may not be.
 import { describe, expect, test } from 'bun:test'
 import {
-  type Asked,
+  awaitRow,
+  findRequest,
   type RequestLookup,
+  type RequestQuery,
   type RequestRow,
-  requestMeant,
-  rowMeant,
 } from '../../../src/inference/surface/request-search.ts'
 import { newId } from '../../../src/lib/crypto/ids.ts'
 import { ServedRequests } from '../../../src/state/indexes/recent-requests.ts'
@@ -27,13 +27,13 @@ const world = (
   const leaving = new AbortController()
   const made = { served, leaving, reads: 0, ask }
   const requestLookup = { isKnown: async () => isKnown, behindMs: async () => behindMs }
-  function ask(idOrLabel: string, more: Partial<Asked> = {}) {
+  function ask(idOrLabel: string, more: Partial<RequestQuery> = {}) {
     const asked = { idOrLabel, tenantId: 'ten_1', atMs: NOW_MS, signal: leaving.signal, param: null, ...more }
     const read = async (idOrLabel: string, tenantId: string | null) => {
       const seen = rows(++made.reads).filter((row) => tenantId === null || row.tenant_id === tenantId)
       return seen.find(({ id }) => id === idOrLabel) ?? seen.findLast(({ label }) => label === idOrLabel) ?? null
     }
-    return rowMeant(asked, read, { served, requestLookup })
+    return awaitRow(asked, read, { served, requestLookup })
   }
   return made
 }
@@ -139,5 +139,5 @@ test('what feedback is about is read after it is asked how far the request log i
   }
   const { signal } = new AbortController()
   const asked = { idOrLabel: 'mine', tenantId: 'ten_1', atMs: NOW_MS, signal, param: null }
-  expect(await requestMeant(asked, { served: new ServedRequests(8), requestLookup })).toMatchObject({ id: newer })
+  expect(await findRequest(asked, { served: new ServedRequests(8), requestLookup })).toMatchObject({ id: newer })
 })

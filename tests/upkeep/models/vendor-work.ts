@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll } from 'bun:test'
 import { PROVIDER_DEFAULTS, type ProviderRow } from '../../../src/domain/registry/provider.ts'
 import { newIdentity } from '../../../src/http/request-context.ts'
-import { directCalls } from '../../../src/inference/gateway-calls.ts'
+import { gatewayCalls } from '../../../src/inference/gateway-calls.ts'
 import { createDialer } from '../../../src/lib/http-client/dialer.ts'
 import { KINDS } from '../../../src/providers/kinds.ts'
 import { type Budgets, NO_BUDGETS } from '../../../src/state/budgets/budgets.ts'
@@ -86,7 +86,7 @@ export const withVendors = () => {
     const kindTable = { resolve: (name: string) => KINDS.get(name) ?? null, names: [...KINDS.keys()] }
     const spool = testSpool()
     const catalogue = catalogueOf(models)
-    const ask = directCalls({
+    const ask = gatewayCalls({
       live: { status: () => ({ tip: TIP }) as never },
       ...{ catalogue, spool, dial: dialer.dial, kinds: KINDS, nowMs: Date.now, budgets },
       newIdentity: () => newIdentity(new Headers()),

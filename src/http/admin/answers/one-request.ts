@@ -1,9 +1,9 @@
 // One request of the request log, for its view and for its explanation: found by id or by label, also when it was answered a moment ago.
 import {
+  awaitRow,
   type ReadRow,
   type RequestRow,
   type RowSearchDeps,
-  rowMeant,
 } from '../../../inference/surface/request-search.ts'
 import { reading } from '../read-store.ts'
 import type { AdminCall } from '../route.ts'
@@ -23,5 +23,5 @@ export const oneRequest = <Row extends RequestRow>(
 ): Promise<Row> => {
   const tenantId = tenantFilter(principal, query.tenant_id)
   const asked = { idOrLabel: params.id!, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
-  return rowMeant(asked, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
+  return awaitRow(asked, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
 }
