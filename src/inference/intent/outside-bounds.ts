@@ -14,7 +14,7 @@ interface OutsideRow {
   readonly names: readonly string[]
   readonly kinds: readonly string[]
   readonly brings: string
-  /** Whether an object under the name refers to content. Absent: any object that is not empty does. */
+  /** Whether an object under the name refers to content. Without it, every object that is not empty does. */
   readonly isOn?: (value: Body) => boolean
 }
 

@@ -13,7 +13,7 @@ export interface StructuredRequest {
   readonly type: string
   /** `response_format.json_schema.name`. */
   readonly schemaName: string | null
-  /** Null: any JSON is valid, or none is required. */
+  /** Null: every JSON text is valid, or none is required. */
   readonly schema: CompiledSchema | null
 }
 
