@@ -1,6 +1,7 @@
-// Admin writes: `bun tests/bench/admin-writes.ts [kafka|embedded|both] [seconds]`. Thirty clients, three instances on one real broker, or one instance
-// embedded. Counts afterwards, in the log itself, what was acknowledged and is not there, and what is there twice. While it runs, one more client
-// writes on one instance and looks when its records have reached both others (reach.ts).
+// Measures admin writes: `bun tests/bench/admin-writes.ts [kafka|embedded|both] [seconds]`.
+// Thirty clients write to three instances on one real broker, or to one embedded instance. Afterwards the bench reads
+// the log and counts acknowledged writes that are missing or applied twice. Meanwhile one more client writes on one
+// instance and measures when its records have reached the other two (reach.ts).
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

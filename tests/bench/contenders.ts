@@ -1,4 +1,5 @@
-// What the benches start: the load process, the bare reference, and Gatelog with one provider and nothing else on its core.
+// What the benches start: the load process, the bare reference, and Gatelog with one provider and nothing else on its
+// core.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -126,8 +127,9 @@ const catalogue = (origin: string, prefix: string) => {
 }
 
 /**
- * What the targets are for: a catalogue for each upstream (the second answers `SECOND_MODEL`), each request with 20 candidates (its model and three to fall back
- * to, of five providers), limits at every level, a hard budget that is never used up.
+ * The configuration that the targets are set for: a catalogue for each upstream (the second one answers
+ * `SECOND_MODEL`), 20 candidates for each request (its model and three fallbacks, of five providers), limits at every
+ * level, and a hard budget that is never used up.
  */
 export const fullWorld = (origin: string, secondOrigin?: string) => {
   const first = catalogue(origin, '')
@@ -141,7 +143,10 @@ export const fullWorld = (origin: string, secondOrigin?: string) => {
   }
 }
 
-/** A gateway without worker and Postgres: nothing else runs on its core. One provider with one model, unless its settings say otherwise. */
+/**
+ * Starts a gateway without worker and Postgres, so that nothing else runs on its core. It has one provider with one
+ * model, unless its settings define others.
+ */
 export const startGatelog = async (origin: string, options: GatelogOptions = {}): Promise<Contender> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-bench-'))
   const free = freePort()
@@ -199,8 +204,9 @@ export interface WarmOptions {
 }
 
 /**
- * Brings a contender to where it stays: until its compilers rest, which take a tenth of the core in bursts and show in every p99. That takes 12 s on a quick
- * machine, half a minute on a slow one. `json` only, unless streams are to be measured too. Answers how many requests failed.
+ * Warms a contender up until its compilers rest: they take a tenth of the core in bursts, which shows in every p99.
+ * Warming up takes some ten seconds on a fast machine and half a minute on a slow one. Sends `json` only, unless
+ * streams are measured too. Returns the number of failed requests.
  */
 export const warm = async (
   load: LoadProcess,
@@ -222,7 +228,10 @@ export const warm = async (
   return failed
 }
 
-/** Has rounds of `roundMs` done until compilers take no more than that share of one, `calmRounds` times in a row: code that becomes warm slowly is compiled in bursts. */
+/**
+ * Runs rounds of `roundMs` until the compilers take at most the given share of a core, `calmRounds` times in a row.
+ * Code that becomes warm slowly is compiled in bursts, so one calm round does not suffice.
+ */
 export const compilersRest = async (
   pids: readonly number[],
   round: () => Promise<unknown>,

@@ -1,5 +1,5 @@
-// Preloaded into a gateway that never collects: at SIGUSR2 it writes how many objects of each type there are, and how many bytes the heap and what hangs on it take,
-// into the file that `OBJECT_COUNTS` names.
+// Preloaded into a gateway that never collects garbage. At SIGUSR2 it writes to the file that `OBJECT_COUNTS` names:
+// the number of objects of each type, and the bytes of the heap and of the memory attached to it.
 import { heapStats } from 'bun:jsc'
 import { renameSync, writeFileSync } from 'node:fs'
 

@@ -1,5 +1,5 @@
-// The upstream of the benches, plain or over TLS, on raw sockets: it looks at the beginning of a request only and answers from what was made before, so that
-// a request costs it a few microseconds, whatever its size.
+// The upstream of the benches, plain or over TLS, on raw sockets. It reads only the beginning of a request and sends
+// prepared answers, so that a request of any size costs it a few microseconds.
 
 /** Words in the beginning of a request's body that ask for something else than 20 chunks in four writes. */
 export const ASKS = {
@@ -88,7 +88,9 @@ const HELD_CHUNK = Buffer.from(framed(chunkOf({ content: 'word ' }, null)))
 /** With a word: before it comes, a gateway may wait whether another provider is to be asked. */
 const HELD_FIRST = Buffer.concat([STREAM_HEAD, Buffer.from(FIRST_CHUNK), HELD_CHUNK])
 
-/** Full length of the HTTP message that starts the buffer, or -1 while it is incomplete; Infinity for a chunked body. */
+/**
+ * Full length of the HTTP message at the start of the buffer; -1 while it is incomplete; Infinity for a chunked body.
+ */
 export const messageLength = (buffer: Buffer): number => {
   const headEnd = buffer.indexOf('\r\n\r\n')
   if (headEnd < 0) return -1

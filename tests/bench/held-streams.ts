@@ -1,4 +1,5 @@
-// Streams that are held open for long, thousands at once, in the load process: clients that read what comes, and chunks at a given rate.
+// Thousands of streams that stay open at once, in the load process: clients that read every chunk, and an upstream that
+// sends chunks at a given rate.
 import type { Socket } from 'bun'
 import { ASKS, LAST_CHUNK } from './fake-upstream.ts'
 
@@ -15,7 +16,10 @@ export type HoldJob =
   | { readonly hold: 'end' }
 
 export interface HoldResult {
-  /** Streams that are open, and such that ended or were refused since the first was opened; of `end` as it was before. */
+  /**
+   * `open`: streams that are open. `failed`: streams that ended or were refused since the first one was opened. For the
+   * job `end`: the values before it.
+   */
   readonly open: number
   readonly failed: number
   /** What the upstream sent, and the pieces that the clients got, in this job. */

@@ -1,11 +1,15 @@
-// Load generator and fake upstream (plain and over TLS) in one process on one core, both on raw sockets: a request costs it a few microseconds, so that the
-// gateway on the other core is what is measured. Commands arrive as JSON lines on stdin, results leave as JSON lines on stdout.
+// Load generator and fake upstream (plain and over TLS) in one process on one core, both on raw sockets. A request
+// costs them a few microseconds, so that the gateway on the other core is what is measured. Commands arrive as JSON
+// lines on stdin; results leave as JSON lines on stdout.
 import { readFileSync } from 'node:fs'
 import type { Socket } from 'bun'
 import { LAST_CHUNK, messageLength, startFakeUpstream } from './fake-upstream.ts'
 import { type HoldJob, heldStreams } from './held-streams.ts'
 
-/** One measurement: `connections` clients, each sending its next request when the last answer is complete, or at a given rate. */
+/**
+ * One measurement: `connections` clients, each sending its next request when the last answer is complete, or at a given
+ * rate.
+ */
 export interface LoadJob {
   readonly port: number
   readonly path: string
@@ -17,7 +21,10 @@ export interface LoadJob {
   readonly durationMs: number
   /** Stops after so many answers instead. */
   readonly requests?: number
-  /** So many requests a second, whatever becomes of those before: one that finds no connection free waits for it, and its wait counts. Absent: as fast as answers come. */
+  /**
+   * Requests a second, sent at this rate even while earlier ones are unanswered. A request that finds no free
+   * connection waits for one, and its wait counts. Absent: each client sends as soon as its answer arrives.
+   */
   readonly perSecond?: number
   /** Complete answers end with this text (chunked bodies) or by Content-Length. */
   readonly expect: string
@@ -175,7 +182,10 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
     sockets.add(socket)
     return socket
   }
-  /** As many as were asked for, all of the time: with fewer, whoever closes connections would look quicker to the others, or slower itself. */
+  /**
+   * The number of open connections stays as requested. With fewer, a contender that closes connections would look
+   * faster to the remaining ones, or slower itself.
+   */
   const reopen = async () => {
     await Bun.sleep(REOPEN_MS)
     if (!running) return

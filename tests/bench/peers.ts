@@ -1,5 +1,7 @@
-// Gatelog with everything on beside other gateways, which are installed on demand: each alone at work on one core, in turn, the same load and upstream on the other.
-// `--only=portkey,litellm,gomodel,nginx,bare`: some of them. BENCH_ROUNDS, BENCH_SECONDS. BENCH_PEERS_DIR: where they are installed (the user's cache otherwise).
+// Compares Gatelog with everything on to other gateways, which are installed on demand. Each runs alone on one core, in
+// turn; the same load and upstream run on the other core.
+// `--only=portkey,litellm,gomodel,nginx,bare` selects some of them. BENCH_ROUNDS, BENCH_SECONDS. BENCH_PEERS_DIR: where
+// they are installed (default: the user's cache).
 import { cpus } from 'node:os'
 import {
   benchJob,
@@ -21,7 +23,10 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 3)
 /** Of each mode, for a peer: compilers are still at work in the first seconds. */
 const WARM_MS = 10_000
-/** At least so many times as many requests, JSON at 32 at once; the other rows are there to be read. The bare proxy and nginx are no gateways: they are there to compare with. */
+/**
+ * Aims: at least so many times the peer's requests a second, for JSON at 32 at once. The other rows have no aim. The
+ * bare proxy and nginx are no gateways; they are there for comparison.
+ */
 const AIMS: Readonly<Record<string, number>> = { portkey: 25, litellm: 200, gomodel: 3 }
 const PEERS = {
   portkey: startPortkey,
@@ -113,7 +118,10 @@ const measured = async (load: LoadProcess, own: Contender, other: Contender): Pr
   return results
 }
 
-/** A gateway of its own for each peer: nothing projects what it answers here, and one for all would reach the bound of what may wait for that. */
+/**
+ * Each peer is compared to a fresh gateway. No worker projects the outcomes here, and a single gateway for all peers
+ * would reach the bound of unprojected outcomes.
+ */
 const besideOwn = async (load: LoadProcess, peer: Contender): Promise<readonly Beside[]> => {
   const own = await startGatelog(load.origin, { settings: { bootstrap: fullWorld(load.origin) } })
   try {

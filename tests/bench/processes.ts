@@ -1,11 +1,13 @@
-// What a second process is worth, and what a Kafka-backed instance costs beside an embedded one.
-//
-// Load and upstream need a core for themselves, so with two cores a pair of processes cannot be seen at its limit. What is measured instead is what a request
-// costs the pair (they share a folder with its locks, a port, a chain) and one process alone, in CPU time: twice that relation is what two cores can do.
-// `own cores`: one on each, at two rates that leave room for the load, which is wherever there is room; a process alone gets half of each rate. It cannot show what
-// needs two cores at their limit at once: the memory bus, the disk. `one core`: both processes on the gateway's core, as fast as answers come, where they share its
-// caches and wait for each other: not what the aim is for, but what they cost each other at most.
-// Every gateway has everything on (`fullWorld`): authentication, a plan over 20 models of 5 providers, limits of tenant and policy, a hard budget, records, metrics.
+// Measures what a second process gains, and what a Kafka-backed instance costs beside an embedded one.
+// Load and upstream need a core for themselves, so on two cores a pair of processes cannot be measured at its limit.
+// The bench measures CPU time for each request instead, for a pair (which shares a folder with its locks, a port and a
+// chain) and for a single process. Twice that ratio is what two cores can do.
+// `own cores`: one process on each core, at two rates that leave room for the load; a single process gets half of each
+// rate. This does not show what only appears when both cores are at their limit: the memory bus and the disk.
+// `one core`: both processes on the gateway's core, at full speed, where they share its caches and wait for each other.
+// This is an upper bound of what they cost each other, not the case that the aim is set for.
+// Every gateway has everything on (`fullWorld`): authentication, a plan over 20 models of 5 providers, limits of tenant
+// and policy, a hard budget, records, metrics.
 // `--only=pair,kafka`. BENCH_ROUNDS, BENCH_SECONDS.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -30,15 +32,15 @@ import { untilStill } from './scale/measure.ts'
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 2)
 /**
- * How many requests are asked for at once. Beside a broker as many as keep the gateway's core busy while the broker has the core of load and upstream for some
- * milliseconds: with 64, 46 us of CPU for each request, a gateway on Kafka was idle for 4.4 % of the time and an embedded one for 2.8 %, which is the broker's place here and
- * not the gateway's doing. `busy` tells.
+ * Requests in flight. Beside a broker there are enough of them to keep the gateway's core busy while the broker
+ * occupies the core of load and upstream for some milliseconds. With fewer, a gateway on Kafka is idle more often than
+ * an embedded one, because of the broker's place and not because of its own work. The column `busy` shows it.
  */
 const CONNECTIONS = { pair: 64, kafka: 128 }
 const AIM = { pair: 1.8, kafka: 0.85 }
 /**
- * The sender of a gateway on Kafka becomes warm eight times as slowly as what serves, and its compilers work in bursts for some two minutes: with the usual share,
- * and after one calm round, they are measured with it (1 to 2 us of a request).
+ * The sender of a gateway on Kafka becomes warm far more slowly than the serving code: its compilers work in bursts for
+ * some two minutes. With the usual share and a single calm round, their work would be measured too.
  */
 const REST = { restShare: 0.005, mostRounds: 36, calmRounds: 3 }
 const PACED = { one: [2_000, 6_000], kafka: 3_000 }
@@ -75,7 +77,10 @@ const sample = async (
   return { ...result, perSecond: result.requests / result.seconds, cpuUs }
 }
 
-/** Alternating rounds, of each side in order; medians are printed. What failed while it became warm counts as failed too. */
+/**
+ * Runs alternating rounds of the sides, in order, and prints medians. Requests that fail during the warm-up count as
+ * failed too.
+ */
 const compared = async (load: LoadProcess, how: string, sides: readonly Side[]): Promise<readonly Sample[][]> => {
   const failedWarming: number[] = []
   for (const { contender, pids } of sides) failedWarming.push(await warm(load, contender, ['json'], { pids, ...REST }))
@@ -178,7 +183,8 @@ const kafka = async () => {
     const settings = { ...onKafka, log: { ...log, durability: 'process' } }
     await initTopics(settings, folder)
     const startEmbedded = () => startFull(load.origin, { security: { master_key: MASTER_KEY } })
-    // Two of each, and not all of one kind first: one build differs from start to start by more than what is looked for.
+    // Two starts of each kind, interleaved: starts of one build differ by more than the difference that the bench looks
+    // for.
     const shipped = [await startFull(load.origin, settings)]
     const embedded = [await startEmbedded(), await startEmbedded()]
     shipped.push(await startFull(load.origin, settings))

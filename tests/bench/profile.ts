@@ -1,4 +1,5 @@
-// Where a request's CPU time goes: Gatelog under load with Bun's sampling profiler, self time by part of the tree. `json` and `stream` at 32 at once.
+// Shows where a request's CPU time goes: Gatelog under load with Bun's sampling profiler, self time by part of the
+// tree. Runs `json` and `stream` at 32 at once.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +13,7 @@ interface Profile {
   readonly samples: readonly number[]
 }
 
-/** `src/<folder>/<file>`, a dependency's name, or `runtime` for what Bun does itself (sockets, JSON, streams, promises). */
+/** `src/<folder>/<file>`, a dependency's name, or `runtime` for Bun's own work (sockets, JSON, streams, promises). */
 const partOf = (url: string): string => {
   const own = /\/(src\/.+\.ts)$/.exec(url)
   if (own !== null) return own[1]!

@@ -1,6 +1,9 @@
-// Gatelog beside its named reference, in one run: direct, a bare `Bun.serve` + `fetch` pass-through, and Gatelog with everything on (`fullWorld`), the embedded
-// log at durability=process, and for TLS a second catalogue of as many models. One core for the gateway, the other for load and upstream (Linux `taskset`). Both
-// are warm first; rounds alternate, medians are printed, and at the end one line of ratios to the bare one, each the median of the ratios within a round.
+// Compares Gatelog with its reference in one run: direct, a bare `Bun.serve` + `fetch` pass-through, and Gatelog with
+// everything on (`fullWorld`), the embedded log at durability=process, and for TLS a second catalogue of as many
+// models.
+// The gateway has one core; load and upstream have the other (Linux `taskset`). Both sides are warm first. Rounds
+// alternate and medians are printed, then one line of ratios to the bare proxy, each the median of the ratios within a
+// round.
 // `--quick`: short rounds of what that line needs.
 import { cpus } from 'node:os'
 import {
@@ -64,7 +67,7 @@ const measure = async (load: LoadProcess, contender: Contender, course: Course, 
   const before = pid === null ? 0 : cpuSeconds(pid)
   const job = benchJob(contender, course.mode === 'stream' ? 'stream' : 'json', course.connections, durationMs)
   const { requests, failed: unanswered, seconds, p50Us, p99Us, upstream } = await load.run(job)
-  // The models that the plan falls back to are those of the plain upstream: what it answered for the other one is none of its requests.
+  // The plan falls back to models of the plain upstream, so what that upstream answers in TLS rounds counts as failed.
   const failed = unanswered + (course.mode === 'tls' ? upstream.plain : upstream.secure)
   const cpuUs = pid === null || requests === 0 ? null : ((cpuSeconds(pid) - before) * 1e6) / requests
   return { course, contender: name, perSecond: requests / seconds, p50Us, p99Us, cpuUs, failed }

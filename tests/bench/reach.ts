@@ -11,7 +11,10 @@ const EVERY_MS = 50
 const READ_WITHIN_MS = 10_000
 
 export interface Reach {
-  /** For each write, until the slowest of the others had it; infinite for one that an instance did not get within its 2 s. */
+  /**
+   * For each write, the time until the slowest of the other instances had it; infinite when an instance did not get it
+   * within 2 s.
+   */
   readonly times: readonly number[]
 }
 
@@ -33,10 +36,12 @@ const has = async (gateway: GatewayProcess, revision: string): Promise<boolean> 
 }
 
 /**
- * From the time that the broker stamped on the record when it appended it, which is when it could first be read, to the answer of the slowest of the other
- * instances to a request that needs it. Not from the answer to the writer: that comes when the writer has folded its own record, by when the
- * others mostly have too. Asked for as soon as the record is read here or its writer has answered. So the figure holds this client's own wait, the
- * question and its answer besides: the record was there earlier. Both clocks are this machine's, in whole milliseconds.
+ * Measures from the broker's timestamp of the append, which is when the record can first be read, to the answer of the
+ * slowest other instance to a request that needs the record.
+ * The answer to the writer is no start of the measurement: it comes when the writer has folded its own record, and by
+ * then the others mostly have too. The client sends its requests as soon as it has read the record or has the writer's
+ * answer. The figure therefore includes the client's wait, the request and its answer; the record arrives earlier than
+ * it says. Both clocks are this machine's, in whole milliseconds.
  */
 export const reaches = async ({ log, macKey, gateways, write, warm, running }: ReachDeps): Promise<Reach> => {
   const [first, ...others] = gateways

@@ -1,6 +1,9 @@
-// Reads of a large request log: `bun tests/bench/reads.ts [outcomes, 5000000] [folder] [pattern of routes' names]`. A day of outcomes goes through a real log and a real worker; SQL repeats what was
-// projected on each day before, to 35 days in all. Then every read route is asked over HTTP with its defaults, and the request log by each filter. A folder that is
-// named is kept, and used again as it is when it is there. Needs no network and no broker; 20 GB of disk and some minutes for five million.
+// Measures reads of a large request log: `bun tests/bench/reads.ts [outcomes, 5000000] [folder] [pattern of routes'
+// names]`.
+// A day of outcomes passes through a real log and a real worker. SQL repeats the projected rows for each day before, 35
+// days in all. Then the bench calls every read route over HTTP with its defaults, and the request log with each filter.
+// A named folder is kept and used again when it exists.
+// Needs no network and no broker. Five million outcomes take 20 GB of disk and some minutes.
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -55,7 +58,10 @@ const untilProjected = (folder: string, atLeast: number): Promise<void> =>
     throw new Error('the worker did not apply the day in time')
   })
 
-/** The configuration, a day of outcomes that the worker projects, and the days before, which no worker sees: it would close them while they are made. */
+/**
+ * Makes the configuration, a day of outcomes that the worker projects, and the days before. The worker sees none of
+ * those earlier days: it would close them while they are made.
+ */
 const make = async (folder: string): Promise<Made> => {
   const gateway = startGateway({ folder, settings: SETTINGS })
   try {

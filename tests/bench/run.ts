@@ -1,5 +1,6 @@
-// `npm run bench [-- name ...]`: runs the benches of this folder one after another, each in a process of its own. `--quick`: what takes less than 90 s and
-// ends with the line of ratios. `--only=a,b`: some rows of a bench that has such names. Peers are installed, so they are run only when they are named.
+// `npm run bench [-- name ...]`: runs the benches of this folder one after another, each in a separate process.
+// `--quick`: only benches that take less than 90 s, ending with the line of ratios. `--only=a,b`: some rows of a bench
+// with named rows. The peers bench installs peers, so it runs only when it is named.
 import { join } from 'node:path'
 
 const BENCHES = [

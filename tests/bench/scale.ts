@@ -1,7 +1,8 @@
-// What a request costs against the size of what there is: models, keys, policies, candidates, streams that are held open, the prompt. Each row is a gateway of its own
-// beside the bare proxy and beside a small gateway that serves for all rows of a kind; each request names another of the many, by chance, so caches help as little as
-// they can.
-// `--only=models,registry,keys,policies,candidates,streams,prompt`: some of them. `--record`: puts the rows into docs/performance.json and makes docs/performance.svg anew.
+// Measures what a request costs against the size of the installation: models, keys, policies, candidates, open streams,
+// the prompt. Each row is a separate gateway beside the bare proxy and beside a small gateway that serves for all rows
+// of a kind. Each request names a random one of the many, so that caches help as little as possible.
+// `--only=models,registry,keys,policies,candidates,streams,prompt`: some of them. `--record`: writes the rows into
+// docs/performance.json and makes docs/performance.svg anew.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'

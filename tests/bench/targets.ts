@@ -1,5 +1,6 @@
-// The floors of speed, for the slower kind of machine: each is printed with what was measured and whether it is met. Gatelog with everything on (`fullWorld`: authentication, a plan over 20 models
-// of 5 providers, limits of tenant and policy, a hard budget, two records of each request) beside the bare proxy in the same run, one core each.
+// The speed floors, set for the slower kind of machine, each printed with its measured value and whether it is met:
+// Gatelog with everything on (`fullWorld`: authentication, a plan over 20 models of 5 providers, limits of tenant and
+// policy, a hard budget, two records of each request) beside the bare proxy in the same run, one core each.
 // `--only=json_c32,chunk,...`: some of them. BENCH_ROUNDS, BENCH_SECONDS.
 // `--record`: writes the table into docs/performance.md. It needs all rows and no failed request.
 import { cpus } from 'node:os'
@@ -20,7 +21,7 @@ import { ASKS, CHUNKS } from './fake-upstream.ts'
 import { onlyOf } from './only.ts'
 import { recordTable } from './report/performance-page.ts'
 
-// Short rounds, and many: where machines are shared their pace changes within seconds, and both sides are to see the same of it.
+// Many short rounds: the pace of a shared machine changes within seconds, and both sides have to see the same of it.
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1)
 const WARM_ROW_MS = 1_000

@@ -1,5 +1,7 @@
-// What tricks gain, each beside what would stand in its place (`tricks/`): microseconds of the work that both do, in turn, in this process. Whole requests
-// say more of large ones; these are too small, or too seldom, to be told there. `--only=heads,batch,...`: some of them. BENCH_ROUNDS.
+// Measures what each trick gains beside the plain code that it replaces (`tricks/`): microseconds of the work that both
+// do, in turn, in this process. Whole requests show the effect of large tricks better; these are too small or too rare
+// to be visible there.
+// `--only=heads,batch,...`: some of them. BENCH_ROUNDS.
 import { statfsSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { onlyOf } from './only.ts'

@@ -1,5 +1,7 @@
-// One start on a log of many keys, for `keys.ts`: `bun tests/bench/keys/keys-process.ts DATA_DIR KEYS log|snapshot [BYTES]`. BYTES: what a process takes that
-// has started on a log of hardly any keys; without it, it is that process, and prints no more than its bytes.
+// One start on a log of many keys, run by `keys.ts`: `bun tests/bench/keys/keys-process.ts DATA_DIR KEYS log|snapshot
+// [BYTES]`.
+// BYTES: memory of a process that started on a log of hardly any keys. Without it, this process is that reference and
+// prints only its own bytes.
 
 import { heapStats } from 'bun:jsc'
 import { stat } from 'node:fs/promises'

@@ -1,5 +1,6 @@
-// What a million API keys cost the serving process: `bun tests/bench/keys/keys.ts [keys]`. Makes a log of them, then starts on it twice: without a
-// snapshot, and from the one that the first start had its thread write. `keys-process.ts` is what is measured.
+// Measures what a million API keys cost the serving process: `bun tests/bench/keys/keys.ts [keys]`.
+// Writes a log of keys and starts on it twice: without a snapshot, and from the snapshot that a thread of the first
+// start wrote. `keys-process.ts` is the measured process.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,7 @@
-// How long a million decisions take to fold, without a snapshot, and in how much memory: `bun tests/bench/long-logs/fold.ts [decisions]`. Writes the log, then
-// starts on it in a process of its own, as a gateway starts: the live state from the log, and the index of keys.
+// Measures time and memory of folding a million decisions without a snapshot: `bun tests/bench/long-logs/fold.ts
+// [decisions]`.
+// Writes the log, then starts on it in a separate process as a gateway does: the live state from the log, and the index
+// of keys.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

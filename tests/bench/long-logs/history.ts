@@ -1,4 +1,5 @@
-// What a long history costs: pages of the log and states of the past, and how long the serving thread stands still meanwhile.
+// Measures what a long history costs: pages of the log, states of the past, and how long the serving thread is blocked
+// meanwhile.
 // `bun tests/bench/long-logs/history.ts [--decisions 100000]`
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,7 @@
-// A chain as it grows in use, for benches of long logs: tenants, providers and models first, then mostly keys, a part of them renamed, rotated and
-// revoked, prices of models, tenants renamed; a quarter of it asked for with an `Idempotency-Key`. Between them what several instances leave in a log:
-// decisions that lost, and turns.
+// A chain with the usual mix of decisions, for benches of long logs. Tenants, providers and models come first, then
+// mostly keys (some of them renamed, rotated or revoked), prices of models, and renamed tenants. A quarter of the
+// decisions carry an `Idempotency-Key`. Between them stands what several instances leave in a log: lost decisions and
+// turns.
 import { type Decision, type EventRecord, GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { MAX_APPEND_RECORDS } from '../../../src/log/append-limits.ts'
@@ -16,7 +17,10 @@ const FIRST_KEY = 1 + TENANTS + 1 + MODELS
 /** Log time between two decisions: a day holds 2,880 of them, and as long are idempotent repeats remembered. */
 export const APART_MS = 30_000
 const START_MS = Date.UTC(2026, 0, 1)
-/** One in so many was decided elsewhere at the same time and lost; after one in so many an instance that kept losing asked for its turn. */
+/**
+ * One decision in so many has a concurrent one that lost. After one in so many stands a turn, requested by an instance
+ * that kept losing.
+ */
 const LOST_EVERY = 100
 const TURN_EVERY = 400
 /** A decision, one that lost to it, a turn. */
@@ -60,7 +64,10 @@ const eventOf = (index: number): EventRecord => {
   return keyIssued(index)
 }
 
-/** What follows the decision of this number in the log without being part of the chain: what races of instances leave there. */
+/**
+ * Records that follow the decision of this number in the log without being part of the chain: what races of instances
+ * leave there.
+ */
 const besides = (index: number, decision: Decision, macKey: Uint8Array): Uint8Array[] => {
   const found: Uint8Array[] = []
   // On the same parent as the one that won.

@@ -1,5 +1,6 @@
-// How long a start on a long chain takes: `bun tests/bench/long-logs/start.ts [decisions]`. Writes the log, then starts on it as a gateway does, from the log and
-// from a snapshot, each in a process of its own. Prints both ways and whether they end in the same state.
+// Measures a start on a long chain: `bun tests/bench/long-logs/start.ts [decisions]`.
+// Writes the log, then starts on it as a gateway does, from the log and from a snapshot, each in a separate process.
+// Prints both times and whether both starts end in the same state.
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

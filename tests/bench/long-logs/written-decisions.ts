@@ -1,4 +1,5 @@
-// Writes decisions to the embedded log of a folder, one on the other, for benches of large states: through the API a million would take hours.
+// Writes a chain of decisions to the embedded log of a folder, for benches of large states. Through the API a million
+// decisions would take hours.
 import { type EventRecord, GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
 import { openLog } from '../../../src/log/open-log.ts'
 import { CONTROL } from '../../../src/state/fold.ts'

@@ -1,4 +1,5 @@
-// The peers, each started alone on the gateway's core, with what its documentation says for speed: no logs, no database, one process.
+// Starts the peers, each alone on the gateway's core, with the settings that its documentation recommends for speed: no
+// logs, no database, one process.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,7 +22,10 @@ interface Started {
 const START_MS = 90_000
 
 const SAID_CHARS = 2_000
-/** The last of what a program writes, whenever it is asked for: one of them writes a page for each stream that it cannot answer. */
+/**
+ * Returns a function that gives the end of a program's output at any time. The output is read all along and only its
+ * end is kept: one of the peers writes a page for each stream that it cannot answer.
+ */
 const lastOf = (stream: ReadableStream<Uint8Array>): (() => string) => {
   const decoder = new TextDecoder()
   let said = ''
@@ -160,7 +164,10 @@ const goModelVersion = (program: string): string => {
   return version === undefined ? 'of an unknown version' : `${version} ${commit}`
 }
 
-/** Built from its sources by whoever wants it here (`make build` names the commit): it is in no registry. https://github.com/ENTERPILOT/GoModel */
+/**
+ * Built from its sources by the user (`make build` names the commit), since it is in no registry.
+ * https://github.com/ENTERPILOT/GoModel
+ */
 export const startGoModel = async (origin: string): Promise<Contender> => {
   const program = Bun.which('gomodel')
   if (program === null) throw new NotInstalled('gomodel is not on this machine')

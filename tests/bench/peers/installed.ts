@@ -1,4 +1,5 @@
-// Where peers are installed on demand, outside of the repository: nothing of them is a dependency. Registries are those that npm and pip are set to.
+// Where peers are installed on demand, outside of the repository: none of them is a dependency. The registries are
+// those that npm and pip are configured with.
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
-// Days of outcomes out of one that a worker has projected: the same rows again, earlier by whole days and under ids of their own. Every column that is not a time or
-// an id is what the projection wrote, so that what is measured has the shape of what is stored.
+// Makes many days of outcomes out of one projected day: the same rows again, earlier by whole days and under new ids.
+// All columns other than times and ids are what the projection wrote, so that the measured rows have the shape of real
+// ones.
 import { activeBuild } from '../../../projections/builds.ts'
 import type { Sql } from '../../../projections/database.ts'
 import { makeDay } from '../../../projections/requests/days.ts'

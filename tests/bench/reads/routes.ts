@@ -1,4 +1,5 @@
-// What tests/bench/reads.ts asks for: every read route with what it takes by default, each filter of the request log, exports and the stream up to their first byte.
+// The requests of tests/bench/reads.ts: every read route with its defaults, each filter of the request log, and exports
+// and the stream up to their first byte.
 import type { World } from './world.ts'
 
 export interface Measured {

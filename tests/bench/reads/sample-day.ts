@@ -1,4 +1,5 @@
-// One day of outcomes as a gateway records them, written to a spool of its own: what the worker makes of it is what many days are made of.
+// One day of outcomes as a gateway records them, written to a separate spool. The rows that the worker projects from it
+// are repeated for many days.
 import type { AttemptSummary, RequestSettled } from '../../../src/domain/events/request.ts'
 import { openSpool } from '../../../src/log/spool/open.ts'
 import { admitted, settled } from '../../projections/support.ts'
@@ -136,7 +137,10 @@ const outcomeOf = (serial: number, atMs: number, world: World, random: () => num
   }
 }
 
-/** Writes a day of outcomes from `startMs` on, evenly spread; the clock of the records runs through it. Answers how many records. */
+/**
+ * Writes a day of outcomes from `startMs` on, evenly spread; the clock of the records advances with them. Returns the
+ * number of records.
+ */
 export const writeDay = async (dataDir: string, startMs: number, count: number, world: World): Promise<number> => {
   let now = startMs
   const spool = await openSpool({

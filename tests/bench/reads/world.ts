@@ -1,4 +1,5 @@
-// The configuration that the outcomes of tests/bench/reads.ts are of, made through the admin API, and some requests that really went through the gateway.
+// The configuration behind the outcomes of tests/bench/reads.ts, made through the admin API, and some requests that
+// pass through the gateway.
 import type { GatewayProcess } from '../../services/gateway.ts'
 
 export interface Named {

@@ -1,6 +1,8 @@
-// How far the read models are behind at 2,000 requests a second, and what the worker costs the hot path: gateways with and without worker and Postgres
-// in turn, everything (load, upstream, gateway, worker, embedded Postgres) on all cores of this machine.
-// `bun tests/bench/rebuild/lag.ts [requests a second] [seconds] [rounds]`. Lag is measured for each outcome: from its settlement to the commit that shows it.
+// Measures how far the read models are behind at 2,000 requests a second, and what the worker costs the hot path:
+// gateways with and without worker and Postgres in turn. Load, upstream, gateway, worker and embedded Postgres share
+// all cores of the machine.
+// `bun tests/bench/rebuild/lag.ts [requests a second] [seconds] [rounds]`. Lag is measured for each outcome, from its
+// settlement to the commit that shows it.
 import { readdirSync, readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'

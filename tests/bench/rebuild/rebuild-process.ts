@@ -1,4 +1,5 @@
-// What tests/bench/rebuild/rebuild.ts measures, in a process of its own. Arguments: `worker` or `rebuild`, data folder, URL of Postgres.
+// The process that tests/bench/rebuild/rebuild.ts measures. Arguments: `worker` or `rebuild`, data folder, URL of
+// Postgres.
 import { rebuild } from '../../../projections/rebuild.ts'
 import { readModels, runWorker } from '../../../projections/worker.ts'
 import { embeddedLog } from '../../../src/log/embedded/log.ts'

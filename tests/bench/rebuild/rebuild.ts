@@ -1,6 +1,8 @@
-// Read models from the log: `bun tests/bench/rebuild/rebuild.ts [outcomes]`. Writes that many outcomes (an admission and a settlement each, two records) into an
-// embedded log, lets a worker catch up, drops everything in Postgres, rebuilds all read models, and compares each table; then copies the same rows from
-// files into tables with the same indexes, which is what Postgres needs for them at least. Needs no network and no broker.
+// Measures read models made from the log: `bun tests/bench/rebuild/rebuild.ts [outcomes]`.
+// Writes that many outcomes (an admission and a settlement each, two records) into an embedded log, lets a worker catch
+// up, drops everything in Postgres, rebuilds all read models, and compares each table. Then it copies the same rows
+// from files into tables with the same indexes, which is the least that Postgres needs for them. Needs no network and
+// no broker.
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -160,7 +162,10 @@ interface Step {
   readonly ownSeconds: number
 }
 
-/** `worker`: until everything is applied. `rebuild`: all read models, one after the other. In a process of its own, whose peak memory is then its own. */
+/**
+ * `worker`: until everything is applied. `rebuild`: all read models, one after the other. Runs in a separate process,
+ * so that the peak memory is that of the step alone.
+ */
 const step = async (what: 'worker' | 'rebuild', dataDir: string, url: string): Promise<Step> => {
   const startedAt = performance.now()
   const child = Bun.spawn([process.execPath, join(import.meta.dir, 'rebuild-process.ts'), what, dataDir, url], {
@@ -190,7 +195,10 @@ const tablesOf = async (url: string): Promise<Map<string, string>> => {
   }
 }
 
-/** A day is looked at once more after it was closed, and a worker that has applied everything may end before that. Not part of what is measured. */
+/**
+ * The worker looks once more at a day after it was closed, and a worker that has applied everything may end before
+ * that. This is not part of the measurement.
+ */
 const closeAll = async (dataDir: string, url: string): Promise<void> => {
   const sql = openDatabase({ url, name: 'gatelog-bench', maxConnections: 2, statementTimeoutMs: null })
   const log = embeddedLog({ dataDir, nowMs: Date.now })

@@ -1,4 +1,5 @@
-// A server whose every answer is the same, for `refusal.ts`: `empty` answers nothing at all, `refusal` is a gateway without room for chat completions.
+// A server with one and the same answer, for `refusal.ts`: `empty` answers an empty body, `refusal` is a gateway
+// without room for chat completions.
 import { hotRoutes } from '../../../src/http/inference.ts'
 import { noRequest } from '../../../src/http/no-request.ts'
 import { whileThereIsRoom } from '../../../src/http/overload.ts'

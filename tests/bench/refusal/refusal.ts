@@ -1,5 +1,6 @@
-// What a refusal by load costs in processor time, beside what Bun takes for an empty answer: `bun tests/bench/refusal/refusal.ts [rounds]`.
-// Both are asked for by the same open load, in turn, so that what else the machine does weighs on both.
+// Measures the processor time of a refusal by load, beside that of an empty answer of Bun: `bun
+// tests/bench/refusal/refusal.ts [rounds]`.
+// Both get the same open load, in turn, so that other work of the machine affects both.
 import { join } from 'node:path'
 import { openLoad } from '../../faults/clients/open-load.ts'
 

@@ -6,7 +6,10 @@ const DOCS = join(import.meta.dir, '../../../docs')
 const PAGE = join(DOCS, 'performance.md')
 const [BEGIN, END] = ['<!-- targets: begin -->', '<!-- targets: end -->']
 
-/** `page` with `text` between its two markers. Throws when a marker is missing or the end stands in front of the begin. */
+/**
+ * `page` with `text` between its two markers. Throws when a marker is missing or the end marker precedes the begin
+ * marker.
+ */
 export const between = (page: string, text: string): string => {
   const [from, until] = [page.indexOf(BEGIN), page.indexOf(END)]
   if (from < 0 || until < from) throw new Error(`${PAGE} has no place for the table`)
@@ -19,7 +22,7 @@ export const sourceCommit = (): string => {
   return stdout.toString().trim()
 }
 
-/** Puts a table into the page in place of the one before. `table`: its lines in Markdown. `machine`: what it was measured on. */
+/** Replaces the table of the page. `table`: its lines in Markdown. `machine`: the machine that it was measured on. */
 export const recordTable = (table: readonly string[], machine: string): void => {
   const day = new Date().toISOString().slice(0, 10)
   const text = `Commit \`${sourceCommit()}\`, ${day}, ${machine}.\n\n${table.join('\n')}`

@@ -1,4 +1,4 @@
-// One row of the scale bench: a gateway as large as the row says, the smallest one and the bare proxy, measured in turn.
+// One row of the scale bench: a gateway of the row's size, the smallest one and the bare proxy, measured in turn.
 import { type Contender, compilersRest, cpuSeconds, type LoadProcess, median, rssMb } from '../contenders.ts'
 import type { LoadJob } from '../load.ts'
 
@@ -9,7 +9,10 @@ export interface Row {
   /** CPU of the process for each request, at `together` at once; of the bare proxy in the same minute. */
   readonly cpuUs: number
   readonly bareCpuUs: number
-  /** CPU for a request to that of the smallest gateway, round for round: whether it stays flat, whatever the machine does. Null: size is of the request. */
+  /**
+   * CPU for a request relative to that of the smallest gateway, by rounds: whether it stays flat, independent of the
+   * machine's pace. Null: the size is one of the request.
+   */
   readonly toSmallest: number | null
   readonly together: number
   /** What the gateway adds to the bare proxy's at 1 at once, medians of the rounds. */
@@ -22,7 +25,7 @@ export interface Row {
   readonly more?: string
 }
 
-// Short rounds, and many: where machines are shared their pace changes within seconds, and all sides are to see the same of it.
+// Many short rounds: the pace of a shared machine changes within seconds, and all sides have to see the same of it.
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9)
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 0.7)
 /** A gateway compiles for its first 40,000 requests. */

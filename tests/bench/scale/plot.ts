@@ -1,4 +1,5 @@
-// The rows of the scale bench as a plot: a panel for each thing that grows, CPU for a request over its size. Text of an SVG, no dependency.
+// Plots the rows of the scale bench: a panel for each quantity that grows, CPU for a request over its size. Returns the
+// text of an SVG; needs no dependency.
 import type { Row } from './measure.ts'
 
 const PANEL = { width: 300, height: 220, left: 52, right: 14, top: 34, bottom: 40 }

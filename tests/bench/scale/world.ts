@@ -1,4 +1,5 @@
-// Fills a data folder with a registry of a given size, as decisions in its log: through the API a million keys would take hours.
+// Fills a data folder with a registry of a given size, as decisions in its log. Through the API a million keys would
+// take hours.
 
 import { decideChain } from '../../../src/domain/chain.ts'
 import { ControlState, EVENT_VERSION } from '../../../src/domain/control.ts'

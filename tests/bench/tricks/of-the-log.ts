@@ -1,4 +1,5 @@
-// Tricks of the log: what one write, one sync and one request to the broker are for, and what the sender's thread takes from the one that serves.
+// Tricks of the log: the gain of one write, one sync and one request to the broker for many records, and the work that
+// the sender's thread takes off the serving thread.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -241,7 +242,10 @@ const waiter = (bell: Int32Array<SharedArrayBuffer>): Worker => {
   return worker
 }
 
-/** What the serving thread would do, and stand still for, without a thread that sends: read a batch from the spool, put it into envelopes, write the request. Sockets, watermarks and answers are not in it. */
+/**
+ * The work that blocks the serving thread without a sender thread: reading a batch from the spool, putting it into
+ * envelopes, writing the request. Sockets, watermarks and answers are not included.
+ */
 const sender = (): Trick => {
   const folder = temporary()
   writtenRecords(folder)
