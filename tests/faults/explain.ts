@@ -1,6 +1,7 @@
-// Explanations are what was decided: `bun tests/faults/explain.ts [planned requests, 10000] [seed, 1]`. A random world (policies of every strategy, scopes, overrides,
-// budgets, failing providers) that changes while random requests run through a real gateway; then each is explained and held against its records and against what
-// the client was told. Ends with 1 unless all are equal.
+// Explanations match the decisions: `bun tests/faults/explain.ts [planned requests, 10000] [seed, 1]`.
+// A random world (policies of every strategy, scopes, overrides, budgets, failing providers) changes while random
+// requests run through a real gateway. Then each request is explained, and the explanation is compared with its records
+// and with what the client received. Ends with 1 unless all are equal.
 import { explainRandomRequests } from './explained/run.ts'
 
 const count = Number(process.argv[2] ?? 10_000)

@@ -1,5 +1,6 @@
-// R2: `kill -9` at each failpoint under load, again and again: `bun tests/faults/failpoints.ts [--kills 20] [embedded | kafka] [name...]`.
-// Then everything that was told complete must be there once: answers by their outcome, tenants by their row.
+// R2: `kill -9` at each failpoint under load, again and again: `bun tests/faults/failpoints.ts [--kills 20] [embedded |
+// kafka] [name...]`.
+// Everything that was reported complete must be there once afterwards: answers by their outcome, tenants by their row.
 import { FAILPOINTS, type Failpoint } from '../../src/lib/process/failpoints.ts'
 import { conclude, type Figure, numberArgument } from './control/figures.ts'
 import { killAt, openEmbeddedGround, openKafkaGround, PLACES } from './failpoints/kills.ts'

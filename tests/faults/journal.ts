@@ -1,4 +1,5 @@
-// What an oracle client saw complete, in a file of its own that is synced before it counts: what is compared with the log afterwards is read from there.
+// The answers that an oracle client received complete, in a separate file that is synced before an answer counts. The
+// comparison with the log reads them from this file.
 import { closeSync, fdatasync, openSync, readFileSync, writeSync } from 'node:fs'
 
 /** What a client held when it had a whole answer. */

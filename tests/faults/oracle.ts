@@ -1,5 +1,6 @@
-// The oracle client: what it saw complete must be in the log. Each request carries an X-Request-ID of its own; `complete` holds those whose whole
-// answer arrived (JSON body parsed, or `[DONE]` without an error frame before it), once its own file of them is synced.
+// The oracle client: every answer that it received complete must be in the log. Each request carries a distinct
+// X-Request-ID. `complete` holds the requests whose whole answer arrived (JSON body parsed, or `[DONE]` without an
+// error frame before it), once the file that lists them is synced.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +12,10 @@ export interface Oracle {
   readonly complete: Set<string>
   /** Of what is complete: as it was read back from the file, once it has stopped. */
   readonly seen: Map<string, Seen>
-  /** Answered with 200 and ended before their end, or with an error frame: their provider was called, so they must be in the log, however they ended. */
+  /**
+   * Requests that were answered with 200 and ended too early or with an error frame. Their provider was called, so they
+   * must be in the log with any outcome.
+   */
   readonly broken: ReadonlySet<string>
   /** Whole answers of `sandbox-echo` that were not to what was asked. */
   readonly strange: ReadonlySet<string>
@@ -23,7 +27,10 @@ export interface Oracle {
   stop(): Promise<void>
 }
 
-/** `clients` loops, every third request streamed; each begins a request no sooner than `everyMs` after its last. A refused connection (the gateway is down) waits 5 ms. */
+/**
+ * `clients` loops, every third request streamed. Each loop begins a request at least `everyMs` after its last one.
+ * After a refused connection (the gateway is down) it waits 5 ms.
+ */
 export const startOracle = (gateway: () => GatewayProcess, clients: number, model: string, everyMs = 0): Oracle => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-oracle-'))
   const path = join(folder, 'complete.jsonl')
@@ -154,7 +161,10 @@ export interface RequestRow {
 /** The worker may not have made the read model yet: 502 until then. */
 const STARTING_MS = 60_000
 
-/** Every row of the request log, through the administration API. Waits until there are so many and their total has not moved for two seconds; gives up on the number after a minute without a new one. */
+/**
+ * Every row of the request log, through the administration API. Waits until there are so many and their total has not
+ * changed for two seconds. Stops waiting for the number after a minute without a new row.
+ */
 export const settledRows = async (gateway: GatewayProcess, since: Date, atLeast: number): Promise<RequestRow[]> => {
   const startedAt = performance.now()
   const ask = () => gateway.request(`/admin/v1/requests?from=${since.toISOString()}&limit=1`)
@@ -207,7 +217,10 @@ const exported = async (gateway: GatewayProcess, since: Date, until: Date): Prom
   return rows
 }
 
-/** Lost: complete for a client, without an outcome. Doubled: one outcome in two rows. Other tokens: the client was told of another number. */
+/**
+ * Lost: complete for a client, without an outcome. Doubled: one outcome in two rows. Other tokens: the client received
+ * another number.
+ */
 export const compare = (oracle: Oracle, rows: readonly RequestRow[]) => {
   const ids = new Set<string>()
   const byRequest = new Map<string, number>()

@@ -1,4 +1,5 @@
-// What rows of the rig share: a broker with a proxy before it, gateways on it, and lines that say whether inference went on.
+// What the rows of the rig share: a broker with a proxy before it, gateways on it, and lines that report whether
+// inference went on.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +9,7 @@ import { freePort, type GatewayOptions, type GatewayProcess, startGateway } from
 import { startTcpProxy } from '../services/tcp-proxy.ts'
 import { type Oracle, percentiles } from './oracle.ts'
 
-/** Settings of a gateway that refuses nobody because the machine is busy: what a gateway does under too much load is row R28's. */
+/** Settings of a gateway that never refuses because of load. Behaviour under too much load is row R28's. */
 export const WITHOUT_LOAD_GATE = { server: { max_event_loop_delay: 'off' } }
 
 /** Settings of a gateway that does nothing by itself: every request to a provider is one of the rig's. */

@@ -1,5 +1,6 @@
-// `npm run faults`: runs the fault matrix, one script after another, and prints what each row showed: `npm run faults -- [R7 R12 ...] [--short]`.
-// A row that fails stops no other; the exit code is 0 when all rows that ran are right.
+// `npm run faults`: runs the fault matrix, one script after another, and prints each row's result: `npm run faults --
+// [R7 R12 ...] [--short]`.
+// A failed row stops no other; the exit code is 0 when all rows that ran hold.
 
 import { join } from 'node:path'
 import { withoutGatewayVariables } from '../environment.ts'

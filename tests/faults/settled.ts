@@ -1,4 +1,5 @@
-// What the log on Kafka holds of an oracle's requests: read from the topic itself, so that no read model stands between the promise and its proof.
+// The outcomes of an oracle's requests on Kafka, read from the topic itself, so that no read model stands between the
+// promise and its proof.
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { kafkaLog } from '../../src/log/kafka/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -22,7 +23,10 @@ export interface Settled {
 /** Of what is in the topic, beside other work: far less than a reader gets through. */
 const MOST_READ_PER_MS = 2
 
-/** Waits until everything that the oracle holds complete is in the topic, or the time is up. Call it after `oracle.stop()`. */
+/**
+ * Waits until everything that the oracle holds complete is in the topic, or the time is up. Call it after
+ * `oracle.stop()`.
+ */
 export const settledInKafka = async (
   brokers: readonly string[],
   oracle: Oracle,

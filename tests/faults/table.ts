@@ -1,4 +1,5 @@
-// The fault matrix (rows R1 to R31): what each row promises, the scripts that prove it, and what is not proven here and why. `run.ts` runs it.
+// The fault matrix (rows R1 to R31): what each row promises, the scripts that prove it, and what is not proven here and
+// why. `run.ts` runs it.
 
 export interface Run {
   /** From the root. A `.test.ts` file runs under `bun test`. */

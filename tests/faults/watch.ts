@@ -1,4 +1,5 @@
-// What a row looks at in the gateway's process while a fault lasts: memory, lateness of the event loop, sockets and descriptors.
+// What a row observes in the gateway's process while a fault lasts: memory, delay of the event loop, sockets and
+// descriptors.
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { codeOf } from '../../src/lib/process/error-code.ts'
 import type { GatewayProcess } from '../services/gateway.ts'
@@ -55,14 +56,17 @@ export const metricOf = (text: string, name: string): number =>
 export interface Strain {
   readonly rssBeforeMb: number
   readonly rssPeakMb: number
-  /** The 99th percentile of the event loop's delay in the worst stretch between two looks, as the gateway itself says it. */
+  /**
+   * The 99th percentile of the event loop's delay in the worst stretch between two samples, as the gateway itself
+   * reports it.
+   */
   readonly loopDelayMs: number
   /** `/health`, asked without a pause, as a client sees it. */
   readonly pulseMs: number
   readonly spoolPeakMb: number
 }
 
-/** Looks ten times a second until it is stopped, at one life of the gateway. One that does not answer is looked at again. */
+/** Samples one life of the gateway ten times a second until it is stopped. A sample without an answer is retried. */
 export const watchStrain = (gateway: GatewayProcess): { stop(): Promise<Strain> } => {
   const pulse = watchPulse(gateway)
   const { pid } = gateway

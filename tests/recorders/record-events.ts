@@ -59,7 +59,8 @@ const useEverything = async (gateway: GatewayProcess): Promise<void> => {
   await call(gateway, 'PATCH', `/providers/${provider.id}`, { status: 'active' })
   await call(gateway, 'PUT', `/providers/${provider.id}/credential`, { secret: 'not a secret', name: 'first' })
   const other = await call(gateway, 'POST', '/providers', { ...wanted, name: 'other' })
-  await call(gateway, 'PUT', `/providers/${other.id}/credential`, { secret: 'not a secret either' }) // its data key stays
+  // The data key of this credential stays.
+  await call(gateway, 'PUT', `/providers/${other.id}/credential`, { secret: 'not a secret either' })
   const model = await call(gateway, 'POST', '/models', { name: 'm-1', provider_id: provider.id, priority: 1 })
   await call(gateway, 'POST', '/models', { name: 'm-1', provider_id: (await sandbox(gateway)).id, priority: 2 })
   await call(gateway, 'PATCH', `/models/${model.id}`, { aliases: ['fast'], input_cost_per_million: 1.5 })

@@ -1,4 +1,5 @@
-// R3: `kill -9` of the gateway while the broker is away, again and again; then both come back. `bun tests/faults/brokers/broker-kill.ts [--kills 10]`.
+// R3: `kill -9` of the gateway while the broker is away, again and again; then both come back.
+// `bun tests/faults/brokers/broker-kill.ts [--kills 10]`.
 import { conclude, numberArgument } from '../control/figures.ts'
 import { startOracle } from '../oracle.ts'
 import { openBroker } from '../rig.ts'

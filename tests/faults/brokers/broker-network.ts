@@ -1,5 +1,6 @@
-// R8, R9, R10: what can become of the connections between a gateway and its broker, or of a broker that stands still: inference must not notice, every
-// outcome is in the topic once. `bun tests/faults/brokers/broker-network.ts [--seconds 60] [part of a name]`.
+// R8, R9, R10: faults of the connections between a gateway and its broker, and a broker that is frozen. Inference must
+// not be affected, and every outcome is in the topic once.
+// `bun tests/faults/brokers/broker-network.ts [--seconds 60] [part of a name]`.
 
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
 import { percentiles, startOracle } from '../oracle.ts'

@@ -1,5 +1,6 @@
-// R7: the broker is stopped for a minute under load: `bun tests/faults/brokers/broker.ts [seconds]`. Inference must not notice, admin writes answer 504 within 5 s and
-// are never sent afterwards, then every outcome is in Kafka once.
+// R7: the broker is stopped for a minute under load: `bun tests/faults/brokers/broker.ts [seconds]`.
+// Inference must not be affected. Admin writes answer 504 within 5 s and are never carried out later. Afterwards every
+// outcome is in Kafka once.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +15,10 @@ import { strainText, watchStrain } from '../watch.ts'
 
 const OUTAGE_MS = Number(process.argv[2] ?? 60) * 1_000
 const CLIENTS = 8
-/** Between requests of one client: what is compared before and meanwhile is the broker's absence, not a machine without a rest. */
+/**
+ * Pause between requests of one client. The row compares latencies with and without the broker, so the machine must not
+ * be saturated in either case.
+ */
 const EVERY_MS = 20
 const MOST_WRITE_MS = 5_500
 /** What the first byte may wait longer, p99, on a machine that stops a broker meanwhile. */

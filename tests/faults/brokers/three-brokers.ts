@@ -1,4 +1,5 @@
-// R11: three brokers, one killed (`kill -9`) again and again under load, and started again: `bun tests/faults/brokers/three-brokers.ts [--kills 6]`.
+// R11: of three brokers one is killed (`kill -9`) and started again, repeatedly, under load.
+// `bun tests/faults/brokers/three-brokers.ts [--kills 6]`.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

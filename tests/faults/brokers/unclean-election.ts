@@ -1,5 +1,7 @@
-// R11: the leader of the control topic, alone in sync because an operator has lowered its guard, is lost, and a broker that lacks what it told becomes
-// the leader: `bun tests/faults/brokers/unclean-election.ts [--rounds 3]`. A gateway must notice, take no writes, and not start again, until the log is restored.
+// R11: the leader of the control topic is lost while it is the only replica in sync (an operator has lowered
+// `min.insync.replicas`), and a broker that lacks acknowledged records becomes the leader: `bun
+// tests/faults/brokers/unclean-election.ts [--rounds 3]`.
+// A gateway must detect it, refuse writes, and not start again until the log is restored.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

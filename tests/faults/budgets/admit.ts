@@ -1,4 +1,5 @@
-// B1: many instances, more requests at once than a hard budget admits. `bun tests/faults/budgets/admit.ts [--instances 3] [--requests 200]`
+// B1: many instances get more requests at once than a hard budget admits.
+// `bun tests/faults/budgets/admit.ts [--instances 3] [--requests 200]`
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { COST_NANO_USD, type Rig, runRows, tally, usdText } from './rig.ts'
 

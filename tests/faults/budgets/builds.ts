@@ -1,5 +1,6 @@
-// Two builds spend from one hard budget: instances are rolled from an earlier build to this one, one of them back and up again, with `kill -9` and in order,
-// while its limit is raised, its alerts are edited and a provider bills more than was reserved. At each step the limit is spent to its end.
+// Two builds spend from one hard budget. Instances are rolled from an earlier build to this one, one of them back and
+// up again, with `kill -9` and in order. Meanwhile the limit is raised, the alerts are edited, and a provider bills
+// more than was reserved. At each step the limit is spent to its end.
 // `bun tests/faults/budgets/builds.ts [--instances 3] [--old <commit>]`. Needs the history of this repository.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -70,7 +71,8 @@ export const builds = async (rig: Rig, old: string): Promise<Figure[]> => {
     moved.start()
     await moved.until('serving', 60_000)
     await spendAll()
-    // More is billed than was reserved, which closes the account; then its alerts are edited by one build, and its limits set by the other.
+    // The provider bills more than was reserved, which closes the account. Then one build edits its alerts, and the
+    // other sets its limits.
     limitUsd += RAISE_USD
     await put(gateway)
     rig.upstream.share = 1.2

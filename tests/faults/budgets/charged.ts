@@ -1,4 +1,5 @@
-// What the requests topic charges to each `X-Request-ID`, read past every gateway: held against the upstream's bill it names the requests that nobody was charged for.
+// What the requests topic charges to each `X-Request-ID`, read from the topic itself and not through a gateway.
+// Compared with the upstream's bill, it names the requests that no budget was charged for.
 import type { RequestSettled } from '../../../src/domain/events/request.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'

@@ -1,5 +1,6 @@
-// An upstream that does with a request what its model is called, once for each path on which a request can end. It tells when a request has arrived, and keeps
-// the bill: a stream that is left, or breaks, is generated to its end and billed whole.
+// An upstream whose models are named after the paths on which a request can end; it follows the path that the model
+// names. It reports when a request has arrived, and it keeps the bill: a stream that the client leaves, or that breaks,
+// is generated to its end and billed whole.
 import { COST_NANO_USD, TOKENS } from './rig.ts'
 
 export const PROMPT_NANO_USD = 1_000

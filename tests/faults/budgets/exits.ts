@@ -1,5 +1,7 @@
-// B3: every path on which a request can end, a thousand times each, each under a hard budget of its own: nothing stays reserved, what was spent is what the
-// outcomes say, and no less than what the upstream has billed. They are asked of all instances in turn. `bun tests/faults/budgets/exits.ts [--times 1000] [--instances 1]`
+// B3: every path on which a request can end, a thousand times each, each under a separate hard budget. Nothing stays
+// reserved, the spent amount is that of the outcomes, and it is no less than what the upstream has billed. The requests
+// go to all instances in turn.
+// `bun tests/faults/budgets/exits.ts [--times 1000] [--instances 1]`
 import type { GatewayProcess } from '../../services/gateway.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { type ExitsUpstream, PROMPT_NANO_USD, startExitsUpstream } from './exits-upstream.ts'
@@ -119,7 +121,10 @@ const walk = async (
   return statuses
 }
 
-/** Streams that go on beyond what is left: all of them hold their reservation before the first one asks for more, hence all on one instance, each time another. */
+/**
+ * Streams that cost more than the budget has left. All of them hold their reservation before the first one extends it,
+ * so all run on one instance, another one each time.
+ */
 const cutStreams = async (rig: Rig, upstream: ExitsUpstream, times: number): Promise<{ id: string; all: number[] }> => {
   const path: Path = { model: 'stream-cut', what: '', ask: asking('stream-cut', STREAM), isSaid: false }
   const all: number[] = []

@@ -1,4 +1,5 @@
-// B2: as B1 under load, with kill -9 of a random instance every two seconds. `bun tests/faults/budgets/kills.ts [--instances 3] [--kills 10]`
+// B2: B1 under load, with `kill -9` of a random instance every two seconds.
+// `bun tests/faults/budgets/kills.ts [--instances 3] [--kills 10]`
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { uncharged } from './charged.ts'
 import { COST_NANO_USD, type Rig, runRows, type Standing, startLanes, tally, usdText } from './rig.ts'

@@ -1,5 +1,6 @@
-// B6: what instances say of budgets is repeated, comes in another order, or is lost: a proxy drops the broker's answers and cuts connections, again and again, and
-// the connections of several instances are delayed. `bun tests/faults/budgets/lost-tells.ts [--instances 3] [--seconds 60]`
+// B6: the records that instances write about budgets are repeated, reordered or lost. A proxy drops the broker's
+// answers and cuts connections, again and again, and the connections of several instances are delayed.
+// `bun tests/faults/budgets/lost-tells.ts [--instances 3] [--seconds 60]`
 import { spentOf } from '../../../src/domain/budgets/account.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { readAccounts } from './accounts.ts'

@@ -1,4 +1,5 @@
-// B8: the broker is stopped in the middle of a burst. What is admitted meanwhile comes out of the leases that were out. `bun tests/faults/budgets/outage.ts [--seconds 60]`
+// B8: the broker is stopped in the middle of a burst. What is admitted meanwhile is covered by leases granted before.
+// `bun tests/faults/budgets/outage.ts [--seconds 60]`
 import { minus } from '../../../src/domain/budgets/amount.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { readAccounts } from './accounts.ts'

@@ -10,7 +10,7 @@ import { freePort, type GatewayProcess, startGateway } from '../../services/gate
 import { startTcpProxy, type TcpProxy } from '../../services/tcp-proxy.ts'
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
 
-/** Prompts are free and every answer has all the tokens that the client allows: what a request reserves is what it costs. */
+/** Prompts are free and every answer has all the tokens that the client allows, so a request costs what it reserves. */
 export const TOKENS = 100
 export const COST_NANO_USD = 1_000_000
 const USD_PER_MILLION = COST_NANO_USD / TOKENS / 1_000
@@ -68,7 +68,10 @@ export interface Rig {
   chat(gateway: GatewayProcess, more?: Record<string, unknown>, headers?: Record<string, string>): Promise<number>
   /** What a budget says on one gateway. */
   standing(id: string, gateway?: GatewayProcess): Promise<Standing>
-  /** Asked again for a while where it does not match: on a busy machine the last outcomes take longer than a verification waits. */
+  /**
+   * Repeats the verification for a while when it does not match: on a busy machine the last outcomes arrive later than
+   * a single verification waits.
+   */
   verify(id: string, gateway?: GatewayProcess): Promise<Verdict>
   close(): Promise<void>
 }

@@ -1,4 +1,5 @@
-// B7: every route that reaches an upstream, with a tenant whose budget is spent. B9: one `X-Request-ID` for a thousand requests.
+// B7: every route that reaches an upstream, with a tenant whose budget is spent. B9: one `X-Request-ID` for a thousand
+// requests.
 // `bun tests/faults/budgets/routes.ts [--requests 1000]`
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { COST_NANO_USD, type Rig, runRows, tally, usdText } from './rig.ts'

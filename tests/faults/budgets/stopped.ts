@@ -1,4 +1,5 @@
-// B5: an instance is stopped (SIGSTOP) with a lease and requests under way, an operator retires it, the others spend what it held, and it goes on.
+// B5: an instance with a lease and requests in flight is stopped (SIGSTOP), an operator retires it, the others spend
+// what it held, and it resumes.
 // `bun tests/faults/budgets/stopped.ts [--instances 3] [--rounds 1]`
 import { type Figure, numberArgument } from '../control/figures.ts'
 import { COST_NANO_USD, type Rig, runRows, tally, usdText } from './rig.ts'

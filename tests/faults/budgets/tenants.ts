@@ -1,5 +1,6 @@
-// B9, of two tenants: a thousand requests under one `X-Request-ID`, each charged to its own tenant; and nobody reads or rates what is another's. Asked of
-// all instances in turn; two have workers. `bun tests/faults/budgets/tenants.ts [--requests 1000] [--instances 2]`
+// B9, of two tenants: a thousand requests under one `X-Request-ID`, each charged to its own tenant. No tenant reads or
+// rates a request of the other. The requests go to all instances in turn; two instances have workers.
+// `bun tests/faults/budgets/tenants.ts [--requests 1000] [--instances 2]`
 import { eventually } from '../../services/eventually.ts'
 import type { GatewayProcess } from '../../services/gateway.ts'
 import { startPostgres } from '../../services/postgres.ts'
@@ -63,7 +64,10 @@ const idsOf = async (gateway: GatewayProcess, { key }: Side): Promise<string[]> 
   }
 }
 
-/** How often a key gets what is another tenant's: rows by id, ratings by id; and how often it is told to ask again, which says nothing of whose it is. */
+/**
+ * How often a key gets a row or a rating of another tenant by id; and how often the answer asks it to retry, which does
+ * not reveal the owner.
+ */
 interface Got {
   got: number
   told: number

@@ -1,4 +1,5 @@
-// B4: a window ends with requests in flight. It waits for the end of a real hour, of whichever time zone has one next: up to half an hour.
+// B4: a window ends with requests in flight. The script waits for the end of a real hour in the time zone that has one
+// next: up to half an hour.
 // `bun tests/faults/budgets/windows.ts [--instances 3] [--requests 500]`
 import { spentOf } from '../../../src/domain/budgets/account.ts'
 import { type Figure, numberArgument } from '../control/figures.ts'

@@ -1,6 +1,7 @@
-// The long run of the OpenAPI fuzzer: `bun tests/faults/clients/fuzz.ts [seconds] [seed] [v1|admin]`, 300 seconds of `/v1` by default. Prints what was
-// counted; the exit code is 0 only when every failure was the envelope, no 5xx was unexpected, all answers were as the document says, and the
-// chain verifies afterwards.
+// The long run of the OpenAPI fuzzer: `bun tests/faults/clients/fuzz.ts [seconds] [seed] [v1|admin]`, 300 seconds of
+// `/v1` by default.
+// Prints its counts. The exit code is 0 only when every failure is the envelope, no 5xx is unexpected, all answers
+// match the document, and the chain verifies afterwards.
 import { fuzzGateway, isPart } from '../../services/fuzz.ts'
 
 const [seconds = '300', seed = String(Date.now() % 1_000_000), part = 'v1'] = process.argv.slice(2)

@@ -1,4 +1,5 @@
-// The upstream of `leaving.ts`: slow enough that most clients leave in the middle, and it knows who is still being answered and when who was let go.
+// The upstream of `leaving.ts`. It is slow enough that most clients leave in the middle, and it knows which requests
+// are still being answered and when each was canceled.
 import { type FaultRequest, startFaultServer } from '../matrix/fault-server.ts'
 import { DONE, delta, FINISH, JSON_TYPE, ROLE, SSE_TYPE, send } from '../matrix/row.ts'
 

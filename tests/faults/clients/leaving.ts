@@ -1,6 +1,7 @@
-// R22: clients that leave at a random byte of their request's body or of the answer, by FIN or RST, while the gateway reads, waits, pauses before a repeat,
-// or streams. Prints upstreams left running, outcomes, and the time from leaving to the upstream's connection closing. (A client that leaves before its
-// headers are whole has made no request.)
+// R22: clients leave at a random byte of their request's body or of the answer, by FIN or RST, while the gateway reads,
+// waits, pauses before a retry, or streams. Prints upstream calls left running, outcomes, and the time from leaving to
+// the close of the upstream's connection.
+// A client that leaves before its headers are complete has made no request.
 
 import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../../services/gateway.ts'

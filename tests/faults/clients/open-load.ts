@@ -1,4 +1,5 @@
-// An open-loop load: requests are due at a fixed rate, whatever becomes of those before. What finds no free connection is counted as not sent.
+// An open-loop load: requests are due at a fixed rate, even while earlier ones are unanswered. A request that finds no
+// free connection is counted as not sent.
 
 export interface LoadResult {
   /** Complete answers: whole streams that end with `[DONE]` and no error. */
@@ -32,7 +33,10 @@ const TAIL = 512
 const HEAD_END = '\r\n\r\n'
 
 export interface OpenLoad {
-  /** Sends at that rate for so long, then waits for what is under way (bounded). What was due in the first `onsetMs` is counted by itself. */
+  /**
+   * Sends at that rate for so long, then waits for the requests in flight (bounded). Requests due in the first
+   * `onsetMs` are counted separately.
+   */
   run(perSecond: number, forMs: number, onsetMs?: number): Promise<LoadResult & { readonly onset: LoadResult }>
   close(): void
 }

@@ -1,6 +1,8 @@
-// R28: what a gateway serves at 1x, 3x and 10x of what it can, by an open-loop load on loopback, beside 5,000 connections that do nothing. Prints goodput, refusals,
-// latencies and memory.
-// Right when nothing fails and goodput stays flat. `bun tests/faults/clients/overload.ts [seconds of each step] [words of an answer] [off] [--connections 8000] [--factors 0.5,1,3,10]`; `off`: without admission by load.
+// R28: an open-loop load on loopback offers 1x, 3x and 10x of what the gateway can serve, beside 5,000 idle
+// connections. Prints goodput, refusals, latencies and memory. The row holds when nothing fails and goodput stays flat.
+// `bun tests/faults/clients/overload.ts [seconds of each step] [words of an answer] [off] [--connections 8000]
+// [--factors 0.5,1,3,10]`
+// `off`: without admission by load.
 import { readFileSync } from 'node:fs'
 import { INFERENCE_KEY, startGateway } from '../../services/gateway.ts'
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
@@ -23,7 +25,10 @@ const MORE_THAN_ANY = 20_000
 /** Each has asked once and could ask again; those that the gateway let go (75 s) are made anew before each step. */
 const IDLE_CONNECTIONS = 5_000
 const OPENED_AT_ONCE = 100
-/** Of the goodput at 1x, what is left of it at 10x: to refuse nine requests for each that is served takes a tenth of the core by itself (`bench -- refusal`). */
+/**
+ * The least share of the goodput at 1x that must be left at 10x. Refusing nine requests for each served one takes a
+ * tenth of the core by itself (`bench -- refusal`).
+ */
 const FLAT_SHARE = 0.8
 
 const body = JSON.stringify({

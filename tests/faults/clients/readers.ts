@@ -1,6 +1,8 @@
-// R21: clients that ask for a long stream and never read it (`never`), or read their socket once in 100 ms (`slowly`). The gateway must hold the upstream back: its
-// memory stays flat, and everything is let go when they leave. `json`: answers of 4 MB that nobody reads; each is held whole, so growth is bounded by their
-// number, and only what is let go is judged. Prints peak and held growth of RSS, what the upstream could send, and what was released.
+// R21: clients request a long stream and never read it (`never`), or read their socket once in 100 ms (`slowly`). The
+// gateway must hold the upstream back: its memory stays flat, and everything is released when the clients leave.
+// `json`: unread answers of 4 MB. Each is held whole, so growth is bounded by their number, and only the release is
+// judged.
+// Prints peak and held growth of RSS, how much the upstream could send, and what was released.
 import { readFileSync } from 'node:fs'
 import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../../services/gateway.ts'

@@ -1,5 +1,7 @@
-// R20: 500 connections that hold on: silent, a head that drips, a silent body, a body that drips, silent after an answer. Prints how many are open after
-// 30 s (those that were answered may wait for `server.idle_timeout`), and what a good client notices. `bun tests/faults/clients/slow-clients.ts [connections]`
+// R20: 500 connections that are kept open: silent, a head sent byte by byte, a silent body, a body sent byte by byte,
+// silent after an answer. Prints how many are open after 30 s (those that were answered may wait for
+// `server.idle_timeout`), and the latency of a normal client.
+// `bun tests/faults/clients/slow-clients.ts [connections]`
 import { type GatewayProcess, INFERENCE_KEY, startGateway } from '../../services/gateway.ts'
 import { percentiles } from '../oracle.ts'
 

@@ -1,5 +1,7 @@
-// An instance that no longer hears the broker, while another one goes on writing: it serves on, says so in /ready, and catches up when it hears again.
-// `bun tests/faults/control/behind.ts [--times 3]`: two gateways on a real broker, one of them behind a proxy that drops the broker's answers.
+// An instance loses contact with the broker while another one goes on writing. It keeps serving, reports the loss in
+// /ready, and catches up when the broker's answers reach it again.
+// `bun tests/faults/control/behind.ts [--times 3]`: two gateways on a real broker, one of them behind a proxy that
+// drops the broker's answers.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

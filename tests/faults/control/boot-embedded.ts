@@ -1,4 +1,5 @@
-// C9 beside the gateways: the control state alone, from an embedded log, without a process to start and without HTTP (tests/bench/long-logs/start.ts).
+// C9 without gateways: the control state alone, from an embedded log, without a process start and without HTTP
+// (tests/bench/long-logs/start.ts).
 import { join } from 'node:path'
 import type { Figure } from './figures.ts'
 

@@ -1,6 +1,7 @@
-// C9: how long a gateway takes from its start to `/ready` on a long chain, without a snapshot and with one.
-// `bun tests/faults/control/boot.ts [--most 100000] [--starts 3]`: whole gateways on a real broker, on 1,000, 10,000, 100,000 and, with `--most 1000000`, a
-// million decisions; beside them, unless `--embedded 0`, the control state alone on an embedded log.
+// C9: how long a gateway takes from its start to `/ready` on a long chain, with and without a snapshot.
+// `bun tests/faults/control/boot.ts [--most 100000] [--starts 3]`: whole gateways on a real broker, on 1,000, 10,000,
+// 100,000 and, with `--most 1000000`, a million decisions. Beside them, unless `--embedded 0`, the control state alone
+// on an embedded log.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -71,7 +72,8 @@ const startTwice = async (settings: Settings, size: number, announced: () => Pro
     starts.fromLog.push(await gateway.until('ready', STARTED_WITHIN_MS))
     await announced()
     const snapshot = snapshotPath(join(gateway.folder, 'data'))
-    // One is written once the chain is long enough, and at the end in any case, if that takes no longer than an end may.
+    // A gateway writes a snapshot once the chain is long enough, and at its end in any case, if that fits into the time
+    // for shutdown.
     if (size >= 10_000) await until('snapshot', () => existsSync(snapshot))
     await gateway.end()
     if (!existsSync(snapshot)) throw new Error('the gateway left no snapshot')
@@ -85,7 +87,8 @@ const startTwice = async (settings: Settings, size: number, announced: () => Pro
 }
 
 const filled = async (log: EventLog, size: number): Promise<void> => {
-  const { tip, counts } = await foldAgain(log, macKey, new AbortController().signal) // `gateway topics --init` began the chain
+  // `gateway topics --init` began the chain.
+  const { tip, counts } = await foldAgain(log, macKey, new AbortController().signal)
   const startMs = Date.now() - size * APART_MS
   await appendMixedChain({ log, from: counts.counted, parent: tip, count: size, macKey, startMs })
 }

@@ -1,4 +1,5 @@
-// C10: the state is the same whatever way it was folded. `bun tests/faults/control/digests.ts [--decisions 20000]`: on a real broker.
+// C10: the state is the same however it was folded. `bun tests/faults/control/digests.ts [--decisions 20000]`: on a
+// real broker.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +16,10 @@ export interface Digests {
   readonly decisions: number
   readonly lost: number
   readonly unreadable: number
-  /** Of a state that was folded as it was written, of a replay of the whole log, of a snapshot and what came after it. */
+  /**
+   * Digests of a state folded while the log was written, of a replay of the whole log, and of a snapshot with the
+   * records after it.
+   */
   readonly incremental: string
   readonly fullReplay: string
   readonly snapshotAndTail: string

@@ -1,6 +1,7 @@
-// C5: the control topics that earlier builds wrote fold to the state that those builds had. `bun tests/faults/control/golden.ts`: each is written into a
-// topic of its own on a real broker, and read from there by an instance that follows it and by a fold of the whole log. What they wrote of budgets comes to the
-// same grants and accounts.
+// C5: the control topics that earlier builds wrote fold to the state that those builds had.
+// `bun tests/faults/control/golden.ts`: each log is written into a separate topic on a real broker, and read from there
+// by an instance that follows it and by a fold of the whole log. The recorded budget logs fold to the same grants and
+// accounts.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { FOLD_VERSION } from '../../../src/domain/control.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/append-limits.ts'
@@ -33,7 +34,9 @@ const written = async (log: EventLog, records: readonly GoldenRecord[]): Promise
   await flush()
 }
 
-/** The broker stamps what it is given with the time of now; the fold goes by the log's time, so that of the recording is put back. */
+/**
+ * The broker stamps records with the current time. The fold uses log time, so the time of the recording is put back.
+ */
 const atItsTime = (log: EventLog, records: readonly GoldenRecord[]): EventLog => ({
   ...log,
   async *read(topic, partition, from, signal) {

@@ -1,5 +1,7 @@
-// The leader of the control topic is killed, again and again, while two instances write: three brokers, each record on two before it is acknowledged.
-// `bun tests/faults/control/leader.ts [--commands 20000]`: as in C2, nothing is lost, applied twice, or shown as a conflict with himself.
+// The leader of the control topic is killed, again and again, while two instances write. There are three brokers, and
+// each record is on two before it is acknowledged.
+// `bun tests/faults/control/leader.ts [--commands 20000]`: as in C2, nothing is lost, nothing is applied twice, and no
+// writer gets a conflict with its own write.
 import { pause } from '../../../src/lib/event-loop/sleep.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 import { lostAcks } from './lost-acks.ts'

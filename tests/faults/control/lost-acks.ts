@@ -1,5 +1,7 @@
-// C2: the broker's answers are lost after it has appended. Nothing is applied twice, and nobody is told of a conflict with himself.
-// `bun tests/faults/control/lost-acks.ts [--commands 300]`: two instances on a real broker, behind a proxy that drops what it answers, again and again.
+// C2: the broker's answers are lost after it has appended. Nothing is applied twice, and no writer gets a conflict with
+// its own write.
+// `bun tests/faults/control/lost-acks.ts [--commands 300]`: two instances on a real broker, behind a proxy that drops
+// its answers, again and again.
 import { Rejection } from '../../../src/domain/kernel/rejection.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { CommitFailure, type CommitResult } from '../../../src/state/port.ts'

@@ -1,5 +1,6 @@
-// C7: what the log must not lose, lost. A gateway that has seen more refuses to start, so that set-up never opens again; `gateway log restore` brings a
-// lost tail back. `bun tests/faults/control/lost-log.ts`: each case on a real broker of its own.
+// C7: the log loses records that it must not lose. A gateway that has seen more refuses to start, so that set-up never
+// opens again; `gateway log restore` brings a lost tail back.
+// `bun tests/faults/control/lost-log.ts`: each case on a separate real broker.
 import { closeSync, ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -74,7 +75,7 @@ const CASES: readonly Case[] = [
   },
 ]
 
-/** Set-up last, so that it is in the tail that is lost. Answers the digests of what it did: the revision of its last decision. */
+/** Set-up comes last, so that it is in the lost tail. Returns the revision of its last decision. */
 const use = async (gateway: GatewayProcess): Promise<string> => {
   for (let n = 0; n < 20; n++) await gateway.request('/admin/v1/tenants', { body: { slug: `t${n}`, name: 'T' } })
   const body = { ...PERSON, confirm: PERSON.password }

@@ -1,4 +1,5 @@
-// Another build of the gateway, in a folder of its own: this source tree with one event type more, or that of an earlier commit.
+// Another build of the gateway in a separate folder: this source tree with one event type more, or that of an earlier
+// commit.
 import { cpSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

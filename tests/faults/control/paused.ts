@@ -1,4 +1,5 @@
-// C3: a writer is stopped (SIGSTOP) after it has decided and before it has sent; what it decided on is edited elsewhere; then it goes on.
+// C3: a writer is stopped (SIGSTOP) after it has decided and before it has sent the decision. Meanwhile another
+// instance edits the same row; then the writer resumes.
 // `bun tests/faults/control/paused.ts [--seconds 30] [--commands 50]`: on a real broker.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { testTopics } from '../../services/kafka.ts'

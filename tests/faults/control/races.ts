@@ -1,5 +1,7 @@
-// C1: instances that decide against each other at once. Of those that want the same thing one gets it, every time, and all end in one state.
-// `bun tests/faults/control/races.ts [--races 1000] [--instances 5]`: over two and over five instances, or over so many, on a real broker.
+// C1: instances decide against each other at once. Of the commands that compete for one thing exactly one succeeds,
+// every time, and all instances end in one state.
+// `bun tests/faults/control/races.ts [--races 1000] [--instances 5]`: over two and over five instances, or over the
+// given number, on a real broker.
 import { type ApiKeyCommand, decideApiKey } from '../../../src/domain/access/api-key.ts'
 import { decideTenant, type TenantCommand } from '../../../src/domain/access/tenant.ts'
 import type { ControlReader } from '../../../src/domain/control.ts'

@@ -1,6 +1,7 @@
-// C6: three instances are rolled to a newer build and back, and up again, while admin writes and inference go on.
-// `bun tests/faults/control/rolling.ts [--seconds 5]`: so long between the rolls, on a real broker. The newer build has one event type more.
-// What an instance that stops answers with 503 is sent to another one, as a load balancer would.
+// C6: three instances are rolled to a newer build, back, and up again, while admin writes and inference go on.
+// `bun tests/faults/control/rolling.ts [--seconds 5]`: seconds between the rolls, on a real broker. The newer build has
+// one event type more. A request that a stopping instance answers with 503 is sent to another one, as a load balancer
+// does.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -122,7 +123,10 @@ const untilActive = async (gateway: GatewayProcess): Promise<number> => {
 interface Refusals {
   /** By an instance that is on its way out, or what it had under way then. */
   stopping: number
-  /** 504: the broker did not answer in time, and nothing was changed; a machine that is short of time does so with any build. */
+  /**
+   * 504: the broker did not answer in time, and nothing was changed. Any build answers so on a machine that is short of
+   * processor time.
+   */
   late: number
   other: number
 }
@@ -171,7 +175,8 @@ export const rolling = async (
     const what = `${instances} instances rolled to a build with a new event type, back, and up again, under writes and inference`
     for (const [said, times] of tally.refused) console.error(`refused ${times} times: ${said}`)
     const dormant = upRefused.other === 0 && early.every((status) => status >= 500)
-    // Who is silent for longer counts as gone; that a machine starves it so long is no fault of the builds. It names the type and refuses writes then.
+    // An instance that is silent for longer counts as gone, and the new type may be written without it. A machine that
+    // starves an instance for so long is no fault of the builds: the instance then names the type and refuses writes.
     const starved = silentMs > GONE_AFTER_MS
     const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, out of time ${upRefused.late}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')} (longest silence of an instance ${(silentMs / 1_000).toFixed(1)} s), active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
     const good = different === 0 && tally.served5xx === 0 && (dormant || starved) && told === instances

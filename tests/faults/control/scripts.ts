@@ -1,4 +1,5 @@
-// Runs scripts of figures one after the other, each a process of its own, and prints their lines as one table; what they print beside them goes to stderr.
+// Runs scripts of figures one after the other, each in a separate process, and prints their lines as one table. Their
+// other output goes to stderr.
 
 import { join } from 'node:path'
 import { withoutGatewayVariables } from '../../environment.ts'

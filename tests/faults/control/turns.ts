@@ -1,5 +1,7 @@
-// Fairness: a writer whose way to the broker is 10 ms longer, each way, than that of two others who write without a pause.
-// `bun tests/faults/control/turns.ts [--commands 200] [--far 10]`: three processes on a real broker, the far one behind a proxy that delays.
+// Fairness: a writer whose way to the broker is 10 ms longer, each way, than that of two others who write without a
+// pause.
+// `bun tests/faults/control/turns.ts [--commands 200] [--far 10]`: three processes on a real broker, the far one behind
+// a proxy that delays.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { freePort } from '../../services/gateway.ts'
 import { testTopics } from '../../services/kafka.ts'

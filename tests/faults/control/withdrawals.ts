@@ -1,6 +1,8 @@
-// C8: what is withdrawn on one of three instances is asked for on the two others without a pause: a revoked key, the old secret of a rotated one, a
-// scope that was taken from one, a killed provider. `bun tests/faults/control/withdrawals.ts [--times 200] [--load 0]`: of each so many, on a real broker; with so many clients on each of
-// the two others that ask for chat completions of another provider without a pause, which takes all that two cores have.
+// C8: what is withdrawn on one of three instances is requested on the two others without a pause: a revoked key, the
+// old secret of a rotated key, a scope removed from a key, a killed provider.
+// `bun tests/faults/control/withdrawals.ts [--times 200] [--load 0]`: so many of each, on a real broker. `--load`: so
+// many clients on each of the two others request chat completions of another provider without a pause, which saturates
+// two cores.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -217,7 +219,10 @@ const figureOf = async (
   return { row: 'C8', what: `${what}, asked for on two others${beside}`, figure, n: times, good }
 }
 
-/** Keys revoked while one of the others is stopped (SIGSTOP): no answer may say that it has applied what it cannot have heard of. */
+/**
+ * Keys revoked while one of the others is stopped (SIGSTOP): no answer may claim that the stopped instance has applied
+ * the revocation.
+ */
 const whileOneIsStopped = async (
   { first, others, keyOf }: ReturnType<typeof world>,
   times: number,

@@ -1,4 +1,5 @@
-// A log of a test's own and the instances that share it, in this process: each with its own connections, fold and commit queue.
+// A separate log for a test and the instances that share it, in this process: each with its own connections, fold and
+// commit queue.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { type MemoryFaults, memoryLog } from '../../../src/log/memory.ts'
 import type { EventLog, LogRecord } from '../../../src/log/port.ts'
@@ -98,7 +99,10 @@ export const openInstances = async (world: World, count: number): Promise<readon
   return instances
 }
 
-/** Once all have folded the whole log: how many of them, and of a fold of the whole log by itself, have the same digest and tip. */
+/**
+ * Once all have folded the whole log: how many of them, and of a separate fold of the whole log, have the same digest
+ * and tip.
+ */
 export const agreeing = async (
   world: World,
   instances: readonly Instance[],

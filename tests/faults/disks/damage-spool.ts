@@ -1,5 +1,7 @@
-// R18: bits flipped and tails cut in segments of a spool whose records nobody has yet: the broker was away until then. `bun tests/faults/disks/damage-spool.ts [--rounds 20]`.
-// Everything that was not hit itself has to be salvaged, as it was written; what was hit is counted and set aside, and its requests are told as orphaned.
+// R18: bits are flipped and tails cut in segments of a spool whose records exist nowhere else, since the broker was
+// away: `bun tests/faults/disks/damage-spool.ts [--rounds 20]`.
+// Everything that was not hit itself is salvaged as it was written. What was hit is counted and set aside, and its
+// requests are reported as orphaned.
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readEnvelope } from '../../../src/log/envelope.ts'

@@ -1,5 +1,7 @@
-// R18: bits flipped and tails cut in what a stopped gateway left: segments of the spool, snapshot, watermarks, caches. `bun tests/faults/disks/damage.ts [--rounds 100]`.
-// It starts every time, with the state that the log says. Its log itself (`log.sqlite`) is not touched: a damaged truth is refused, and has no other copy here.
+// R18: bits are flipped and tails cut in the files that a stopped gateway left: segments of the spool, snapshot,
+// watermarks, caches. `bun tests/faults/disks/damage.ts [--rounds 100]`.
+// The gateway starts every time, with the state of the log. The log itself (`log.sqlite`) is not touched: the gateway
+// refuses a damaged log, and there is no other copy of it here.
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startGateway } from '../../services/gateway.ts'

@@ -1,4 +1,5 @@
-// R17, R19: a disk that fails, or is slow, under a real gateway with `log.durability: host`: `bun tests/faults/disks/disk-errors.ts [--seconds 15]`.
+// R17, R19: a disk that fails, or is slow, under a real gateway with `log.durability: host`.
+// `bun tests/faults/disks/disk-errors.ts [--seconds 15]`.
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

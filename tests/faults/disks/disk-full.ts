@@ -1,5 +1,7 @@
-// R16: the disk of data.dir (a tmpfs of 256 MB) is filled by somebody else under load, then freed: `bun tests/faults/disks/disk-full.ts [--rounds 3]`. Needs root.
-// What a client held complete is recorded, admission stops with a retryable error and opens again by itself.
+// R16: another process fills the disk of data.dir (a tmpfs of 256 MB) under load, then frees it: `bun
+// tests/faults/disks/disk-full.ts [--rounds 3]`. Needs root.
+// Every answer that a client holds complete is recorded. Admission stops with a retryable error and opens again by
+// itself.
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,7 @@
-// R16: the disk of data.dir turns read-only under load, as ext4 does when it finds itself damaged: `bun tests/faults/disks/disk-read-only.ts [--rounds 5]`. Needs root.
-// Such a disk stays so until it is unmounted: the gateway is stopped, the disk checked and mounted again. What a client held complete is recorded.
+// R16: the disk of data.dir turns read-only under load, as ext4 does when it detects damage: `bun
+// tests/faults/disks/disk-read-only.ts [--rounds 5]`. Needs root.
+// Such a disk stays read-only until it is unmounted: the gateway is stopped, the disk is checked and mounted again.
+// Every answer that a client holds complete is recorded.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -23,7 +25,7 @@ const image = join(folder, 'image')
 const disk = join(folder, 'disk')
 mkdirSync(disk)
 run('truncate', '-s', `${DISK_MB}M`, image)
-// No journal: one that is aborted may tell of a sync that it never made (seen on Linux 6.18), and then the disk has lied.
+// No journal: an aborted journal may report a sync that it never made (Linux 6.18 does), and then the disk has lied.
 run('mkfs.ext4', '-q', '-O', '^has_journal', image)
 const mount = () => run('mount', '-o', 'loop,errors=remount-ro', image, disk)
 const unmount = () => run('umount', disk)

@@ -1,4 +1,5 @@
-// Disks of a row's own, which nobody else sees and nobody has to clean up: mounts of a namespace that ends with the process. Needs root.
+// Private disks for a row, invisible to other processes and without clean-up: mounts of a namespace that ends with the
+// process. Needs root.
 import { withoutGatewayVariables } from '../../environment.ts'
 
 /** Set in the process that is in the namespace. */

@@ -78,7 +78,10 @@ export interface ClosingReport {
 
 const check = TypeCompiler.Compile(UsageClosed)
 
-/** Every set of closed days alike however often it was written; each day closed; the one that holds equal to the table, sum for sum. */
+/**
+ * Every set of a closed day is alike however often it was written; each day is closed; the set that holds equals the
+ * table, sum for sum.
+ */
 export const compareClosings = async (sql: Sql, log: EventLog, books: Books): Promise<ClosingReport> => {
   const problems: string[] = []
   const parts = new Map<string, { readonly digest: string; readonly closed: UsageClosed; times: number }>()

@@ -95,7 +95,7 @@ export interface Production {
   readonly done: Promise<void>
 }
 
-/** Writes outcomes as fast as `room` resolves, which is asked after each few and ends it with false; no more than `all`. */
+/** Writes at most `all` outcomes. Awaits `room` after every few; stops when it resolves with false. */
 export const produce = (world: WorldLog, all: number, room: (produced: number) => Promise<boolean>): Production => {
   const books = newBooks()
   const run = async () => {

@@ -1,4 +1,5 @@
-// One run: outcomes stream in while the worker is killed (`SIGKILL`) at random, in the midst of a batch, of a start and of a closing; then all is compared.
+// One run: outcomes stream in while the worker is killed (`SIGKILL`) at random points, within a batch, a start and a
+// closing; then everything is compared.
 import { join } from 'node:path'
 import type { Sql } from '../../../projections/database.ts'
 import { rebuild } from '../../../projections/rebuild.ts'

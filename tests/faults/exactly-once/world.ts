@@ -1,4 +1,5 @@
-// The log of a run: a broker's topics under names of their own, or the embedded log of a folder; opened alike by the producers and by the worker processes.
+// The log of a run: a broker's topics under names of the run, or the embedded log of a folder. Producers and worker
+// processes open it alike.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
-// What an explanation says, held against what was decided: the records as they lie in the request log, and the debug block that the client got.
+// Compares an explanation with what was decided: the records of the request log, and the debug block that the client
+// received.
 import type { RequestAdmitted, RequestSettled } from '../../../src/domain/events/request.ts'
 import type { Sent } from './requests.ts'
 

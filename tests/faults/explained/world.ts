@@ -1,5 +1,6 @@
-// A random world for requests: providers that fail, slow down and report limits, models, policies of every strategy, scopes, overrides, budgets, keys of two tenants;
-// and one random change of it at a time. All by the admin API of a real gateway.
+// A random world for requests: providers that fail, slow down and report limits, models, policies of every strategy,
+// scopes, overrides, budgets, keys of two tenants; and one random change of it at a time. All through the admin API of
+// a real gateway.
 import { STRATEGIES } from '../../../src/domain/steering/policy.ts'
 import { drawing } from '../../../src/inference/plan/strategies.ts'
 import type { GatewayProcess } from '../../services/gateway.ts'

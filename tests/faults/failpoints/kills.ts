@@ -1,4 +1,5 @@
-// Processes that end themselves at a failpoint, under an oracle's load and a writer's; started again each time with the next moment to die at.
+// Processes that end themselves at a failpoint, under the load of an oracle and of a writer. Each next start gets the
+// next failpoint hit at which to end.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,6 @@
-// What ends at a time, while the wall clock of one of two gateways jumps: deadlines and windows of budgets, which must not notice, and keys, whose end is a
-// date and hence the clock's. How many ended before their time, by the clock that did not jump, and how many after.
+// What ends at a time, while the wall clock of one of two gateways jumps: deadlines and windows of budgets, which must
+// not be affected, and keys, which end at a date and hence by the clock. Counts how many end early, by the clock that
+// does not jump, and how many late.
 import { eventually } from '../../services/eventually.ts'
 import type { GatewayProcess } from '../../services/gateway.ts'
 
@@ -69,7 +70,9 @@ const endOfKey = async (gateway: GatewayProcess, key: string, endsMs: number): P
   }
 }
 
-/** `steady` is the one whose clock tells the time; the last of `gateways` jumps. Spends the budget of a day before anything jumps. */
+/**
+ * The clock of `steady` gives the time; the last of `gateways` jumps. Spends the budget of a day before the first jump.
+ */
 export const watchExpiries = async (gateways: readonly GatewayProcess[]): Promise<Expiries> => {
   const [steady] = gateways
   const jumping = gateways.at(-1)!

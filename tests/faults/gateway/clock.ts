@@ -1,5 +1,7 @@
-// R29: the wall clock of one of two gateways jumps an hour ahead, an hour back, and by steps, under load: `bun tests/faults/gateway/clock.ts [--seconds 10]`.
-// Time of the state is the log's: both fold alike, nothing is lost, no deadline and no window of a budget moves. How early or late keys end is printed.
+// R29: the wall clock of one of two gateways jumps an hour ahead, an hour back, and by steps, under load: `bun
+// tests/faults/gateway/clock.ts [--seconds 10]`.
+// The state uses log time: both gateways fold alike, nothing is lost, no deadline and no window of a budget moves.
+// Prints how early or late keys end.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -107,7 +109,8 @@ conclude([
       `deadlines of the one that jumps ${ended(deadlines)}; a spent budget of a day let through ${windows.opened} of ${windows.asked}; ` +
       `keys ended, on the one that does not jump ${ended(keys[0]!)}, on the one that does ${ended(keys[1]!)}`,
     n: complete,
-    // A key ends at a date, which only a clock can tell: how far off it is on a machine whose clock is wrong is a figure, not an aim.
+    // A key ends at a date, so it depends on the clock. How far off it is on a machine with a wrong clock is a figure,
+    // not an aim.
     good:
       failed + lost + doubled + missing + windows.opened === 0 &&
       deadlines.early + deadlines.late + keys[0]!.early + keys[0]!.late === 0 &&

@@ -1,4 +1,5 @@
-// R1: `kill -9` of the gateway at random moments under load. Prints lost, doubled, never sent, other tokens, and the time from start to ready.
+// R1: `kill -9` of the gateway at random moments under load. Prints lost, doubled, never sent, other tokens, and the
+// time from start to ready.
 import { startGateway } from '../../services/gateway.ts'
 import { compare, percentiles, settledRows, startOracle } from '../oracle.ts'
 

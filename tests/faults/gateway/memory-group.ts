@@ -1,4 +1,5 @@
-// A bound on the memory of one process that the kernel keeps: whoever goes beyond it is ended by the OOM killer. Needs root and a memory control group (v1 or v2).
+// A bound on the memory of one process, kept by the kernel: the OOM killer ends a process that exceeds it. Needs root
+// and a memory control group (v1 or v2).
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 

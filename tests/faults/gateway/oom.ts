@@ -1,5 +1,6 @@
-// R6: the gateway takes more memory than it may have, under load, and the kernel's OOM killer ends it; then it is started again:
-// `bun tests/faults/gateway/oom.ts [--times 10]`. Where there is no control group for it (no root), it gets `kill -9` at that mark, and the row says so.
+// R6: the gateway exceeds its memory limit under load, and the kernel's OOM killer ends it; then it is started again:
+// `bun tests/faults/gateway/oom.ts [--times 10]`.
+// Where no control group is available (no root), the gateway gets `kill -9` at that limit, and the row says so.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
-// R6: the gateway is stopped (SIGSTOP) under load, longer than a lease lasts, and goes on. `bun tests/faults/gateway/pause.ts [--seconds 30] [--times 3]`.
+// R6: the gateway is stopped (SIGSTOP) under load, longer than a lease lasts, and resumes.
+// `bun tests/faults/gateway/pause.ts [--seconds 30] [--times 3]`.
 
 import { startGateway } from '../../services/gateway.ts'
 import { conclude, numberArgument } from '../control/figures.ts'

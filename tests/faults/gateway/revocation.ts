@@ -1,5 +1,6 @@
-// C8: a key revoked on one instance is hammered on the two others. Two lags for each of them: from the DELETE being sent to the first until the
-// answer with the first 401 is here, and from the answer to the DELETE until the first 401 is asked for (0: no request after the answer was accepted).
+// C8: a key revoked on one instance is used on the two others without a pause. Prints two lags for each of them: from
+// sending the DELETE to receiving the first 401, and from the answer to the DELETE to sending the request that gets the
+// first 401 (0: no request after the answer was accepted).
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +25,10 @@ const tenant = (await (
   await first.request('/admin/v1/tenants', { body: { slug: 'revocation', name: 'revocation' } })
 ).json()) as { id: string }
 
-/** Asks until the key is refused; the number of accepted requests that began after `since` and the time of the first refusal. */
+/**
+ * Sends requests until the key is refused. Returns the number of accepted requests that began after `since` and the
+ * time of the first refusal.
+ */
 const hammer = async (gateway: GatewayProcess, key: string, sentAt: () => number, revoked: () => number | null) => {
   let acceptedAfter = 0
   for (;;) {

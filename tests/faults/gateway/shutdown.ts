@@ -1,5 +1,6 @@
-// R4 and R5: SIGTERM with streams under way, over Kafka: those that fit into the drain end well, the others with an error frame and `[DONE]`; idle
-// connections are closed, outcomes are shipped or, with the broker away, kept and shipped by the next start; the exit code is 0 within the deadline.
+// R4 and R5: SIGTERM with streams in flight, over Kafka. Streams that fit into the drain end normally, the others with
+// an error frame and `[DONE]`. Idle connections are closed. Outcomes are shipped or, with the broker away, kept and
+// shipped by the next start. The exit code is 0 within the deadline.
 // `bun tests/faults/gateway/shutdown.ts [streams] [rounds] [drain, seconds]`
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,8 @@
-// R31: load at 60 % of what the gateway can, and one random fault a minute: `bun tests/faults/gateway/soak.ts [minutes=60] [--one-life]`.
-// `--one-life`: without those that end the gateway, so that one process lives all the time.
-// One gateway, its worker, a broker behind a proxy, Postgres, Redis. Prints a line a minute; at the end lost, doubled, and how RSS and descriptors grew.
+// R31: load at 60 % of what the gateway can serve, and one random fault a minute: `bun tests/faults/gateway/soak.ts
+// [minutes=60] [--one-life]`.
+// `--one-life`: without the faults that end the gateway, so that one process runs all the time.
+// One gateway, its worker, a broker behind a proxy, Postgres, Redis. Prints a line a minute; at the end lost and
+// doubled outcomes, and the growth of RSS and descriptors.
 import { readdirSync } from 'node:fs'
 import { startPostgres } from '../../services/postgres.ts'
 import { startRedis } from '../../services/redis.ts'
@@ -181,7 +183,10 @@ const tenants = await writer.compare()
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 
-/** By how much a process grew over its warm life, the longest of each; null: none lived long enough to tell. MB, and of how many minutes. */
+/**
+ * Growth of the process that grew most over its warm life: MB, and over how many minutes. Null: no process lived long
+ * enough.
+ */
 const growth = (): { readonly mb: number; readonly minutes: number } | null => {
   const grown = [...Map.groupBy(samples, ({ pid }) => pid).values()]
     .map((life) => life.slice(WARM_MINUTES).map((sample) => sample.rss))

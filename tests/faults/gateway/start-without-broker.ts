@@ -1,5 +1,6 @@
-// R12: a start while the broker is away: `bun tests/faults/gateway/start-without-broker.ts [--starts 3]`. From a snapshot everything is shown and served as it was last known, and no
-// write is taken, of no kind, nor carried out afterwards. Without one nothing is served.
+// R12: a start while the broker is away: `bun tests/faults/gateway/start-without-broker.ts [--starts 3]`.
+// With a snapshot the gateway shows and serves everything as last known, and refuses writes of every kind, which are
+// not carried out afterwards either. Without a snapshot it serves nothing.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
@@ -124,7 +125,8 @@ const fromSnapshot = async (): Promise<Figure> => {
   }
   await broker.proxy.accept()
   gateway.start()
-  await gateway.until('ready', 60_000).catch(() => gateway.until('serving', 60_000)) // without a worker it may never be ready
+  // Without a worker the gateway may never become ready.
+  await gateway.until('ready', 60_000).catch(() => gateway.until('serving', 60_000))
   await Bun.sleep(2_000)
   const after = await shown()
   const isUntouched = after.text === before.text

@@ -1,4 +1,5 @@
-// Faults inside a 200: bodies and streams that are not what they should be. Where only the stream shows a fault, its JSON counterpart is the nearest.
+// Faults inside a 200: malformed bodies and streams. Where only the stream shows a fault, the nearest JSON fault stands
+// beside it.
 import type { FaultRequest } from './fault-server.ts'
 import {
   ANSWER,

@@ -18,7 +18,10 @@ export interface RecordedOutcome {
   }[]
 }
 
-/** A gateway with the rows' providers in it. Each cell has a model of its own, so that no cell cools down or breaks another. */
+/**
+ * A gateway with the rows' providers. Each cell has a separate model, so that no cell affects the cool-down or the
+ * breaker of another.
+ */
 export interface Rig {
   ask(model: string, label: string, stream: boolean, headers: Readonly<Record<string, string>>): Promise<Response>
   /** How often the faulty provider and the good one were called for that model; null: it cannot be counted. */
@@ -53,7 +56,10 @@ const expectedOf = ({ row, mode, fallback }: Cell): { readonly fault: Expected; 
   return { fault, takesOver: fallback === 'on' && fault.when === 'before' && mayFallBack }
 }
 
-/** Status of a failure that is told before the first byte. Without fallback every fallback-eligible one is 502, save those that keep their code. */
+/**
+ * Status of a failure before the first byte. Without fallback every fallback-eligible failure is 502, except those that
+ * keep their code.
+ */
 const statusOf = ({ code }: Failing): number => TABLE[code][0]
 
 interface Seen {

@@ -41,7 +41,10 @@ const requestOf = (connection: RawConnection, head: string, body: string): Fault
   last: () => connection.write('0\r\n\r\n'),
 })
 
-/** Answers on a connection one after another; `requests` keeps what came. `anyBytes`: answers the first bytes, whatever they are. */
+/**
+ * Answers the requests of a connection one after another; `requests` keeps what came. `anyBytes`: answers the first
+ * bytes, whatever they are.
+ */
 export const startFaultServer = (
   answer: FaultAnswer,
   { tls, anyBytes = false }: { tls?: { readonly cert: string; readonly key: string }; anyBytes?: boolean } = {},

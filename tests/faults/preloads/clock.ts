@@ -1,4 +1,5 @@
-// Loaded before a gateway: its wall clock is off by the milliseconds that the file named by `FAULT_CLOCK` holds, read anew ten times a second. Monotonic time stays.
+// Preloaded into a gateway: shifts its wall clock by the milliseconds in the file that `FAULT_CLOCK` names, read anew
+// ten times a second. Monotonic time stays.
 import { readFileSync } from 'node:fs'
 
 const path = process.env.FAULT_CLOCK

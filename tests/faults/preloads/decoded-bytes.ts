@@ -1,4 +1,5 @@
-// Loaded before a gateway: the file named by `FAULT_DECODED` then holds how many bytes the answer that was decoded furthest has come to, since somebody wrote 0 into it.
+// Preloaded into a gateway: writes to the file that `FAULT_DECODED` names the size in bytes of the largest decoded
+// answer since the rig last wrote 0 into it.
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const path = process.env.FAULT_DECODED

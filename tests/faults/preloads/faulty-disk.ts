@@ -1,5 +1,6 @@
-// Loaded before a gateway: its spool's disk then does what the file named by `FAULT_DISK` says, read anew at each use: nothing, `sync-eio` (each second
-// fdatasync fails), `short` (writes take a third of what they are given), `slow` (each write takes 200 ms). Counts what it did beside that file.
+// Preloaded into a gateway: its spool's disk fails as the file that `FAULT_DISK` names says, read anew at each use:
+// nothing, `sync-eio` (each second fdatasync fails), `short` (writes take a third of what they are given), `slow` (each
+// write takes 200 ms). Counts its faults in a file beside that one.
 import { appendFileSync, readFileSync } from 'node:fs'
 import { nodeFiles } from '../../../src/log/files.ts'
 

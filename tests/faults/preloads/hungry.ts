@@ -1,4 +1,5 @@
-// Loaded before a gateway: while the file named by `FAULT_MEMORY` says `eat`, it takes memory and keeps it, until somebody ends it.
+// Preloaded into a gateway: while the file that `FAULT_MEMORY` names says `eat`, it allocates memory and keeps it,
+// until the process is ended.
 import { readFileSync } from 'node:fs'
 
 const path = process.env.FAULT_MEMORY

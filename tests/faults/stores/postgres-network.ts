@@ -1,5 +1,7 @@
-// R13: what can become of the connections to Postgres: `bun tests/faults/stores/postgres-network.ts [--seconds 20] [part of a name]`. Inference does not notice, reads
-// are told in the envelope within their time, and afterwards the tables hold every outcome once.
+// R13: faults of the connections to Postgres: `bun tests/faults/stores/postgres-network.ts [--seconds 20] [part of a
+// name]`.
+// Inference is not affected, reads answer with the envelope within their time, and afterwards the tables hold every
+// outcome once.
 import { startGateway } from '../../services/gateway.ts'
 import { startPostgres } from '../../services/postgres.ts'
 import { startTcpProxy } from '../../services/tcp-proxy.ts'

@@ -1,5 +1,6 @@
-// R14: Postgres is 200 ms away, then its tables are locked by somebody else: `bun tests/faults/stores/postgres-slow.ts [--seconds 20]`.
-// Inference does not notice; afterwards the request log is complete.
+// R14: Postgres is 200 ms away, then another session locks its tables: `bun tests/faults/stores/postgres-slow.ts
+// [--seconds 20]`.
+// Inference is not affected; afterwards the request log is complete.
 import { openDatabase } from '../../../projections/database.ts'
 import { startGateway } from '../../services/gateway.ts'
 import { startPostgres } from '../../services/postgres.ts'

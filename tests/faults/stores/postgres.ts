@@ -1,5 +1,5 @@
-// R13: Postgres is stopped under load: `bun tests/faults/stores/postgres.ts [seconds]`. Inference goes on, /ready is 503, analytics reads give the envelope; afterwards
-// the tables are complete.
+// R13: Postgres is stopped under load: `bun tests/faults/stores/postgres.ts [seconds]`.
+// Inference goes on, /ready is 503, analytics reads answer with the envelope; afterwards the tables are complete.
 import { startGateway } from '../../services/gateway.ts'
 import { startPostgres } from '../../services/postgres.ts'
 import { conclude } from '../control/figures.ts'

@@ -1,4 +1,5 @@
-// R15: what can become of Redis while a rate limit is counted in it: `bun tests/faults/stores/redis.ts [--seconds 15]`. Requests go on, at most 50 ms later.
+// R15: faults of Redis while it counts a rate limit: `bun tests/faults/stores/redis.ts [--seconds 15]`. Requests go on,
+// at most 50 ms later.
 import { RedisClient } from 'bun'
 import { startGateway } from '../../services/gateway.ts'
 import { startRedis } from '../../services/redis.ts'
@@ -37,7 +38,10 @@ interface Fault {
   begin(): unknown
   end(): unknown
   readonly again?: () => unknown
-  /** How many of the narrow key's requests are let in at most: what Redis has counted, then what the process counts by itself. Not held where Redis forgets. */
+  /**
+   * The most requests of the narrow key that may be admitted: those that Redis has counted, then those that the process
+   * counts by itself. Not checked where Redis loses its data.
+   */
   readonly most?: number
 }
 

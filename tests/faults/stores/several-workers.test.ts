@@ -1,4 +1,5 @@
-// Several workers on the partitions of one broker: what one leaves, by whatever end, the others take over, and nothing is counted twice.
+// Several workers on the partitions of one broker: the others take over the partitions of one that ends in any way, and
+// nothing is counted twice.
 import { expect, test } from 'bun:test'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { openSql } from '../../projections/support.ts'

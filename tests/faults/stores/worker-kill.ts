@@ -1,6 +1,8 @@
-// The projection worker killed (`kill -9`) at random while outcomes stream in, over a real broker and over the embedded log:
-// `bun tests/faults/stores/worker-kill.ts [kills] [outcomes] [kafka | embedded]`. Prints missing, doubled, whether every sum is the producers', and how long it takes to make
-// the tables anew: in one go, and by a worker whose database was wiped.
+// The projection worker is killed (`kill -9`) at random points while outcomes stream in, over a real broker and over
+// the embedded log:
+// `bun tests/faults/stores/worker-kill.ts [kills] [outcomes] [kafka | embedded]`.
+// Prints missing and doubled outcomes, whether every sum is the producers', and how long it takes to rebuild the
+// tables: in one go, and by a worker whose database was wiped.
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { startPostgres } from '../../services/postgres.ts'
 import { killRun } from '../exactly-once/run.ts'

@@ -1,4 +1,5 @@
-// A port that takes no connection: its listener stands still and its queue is full, so that the kernel answers nobody any more.
+// A port that takes no connection: the listening process is stopped and its queue is full, so that the kernel answers
+// no connection attempt any more.
 import { createConnection, type Socket } from 'node:net'
 
 const LISTENER = `const { port } = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }); console.log(process.pid, port)`

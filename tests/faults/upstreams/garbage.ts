@@ -1,5 +1,7 @@
-// R25 and R26: what an upstream may send instead of an answer, without end where it can: `bun tests/faults/upstreams/garbage.ts [times]`. The gateway tells its
-// client `upstream_error` and lives; prints how much it took, memory, lateness of the event loop, and what compressed answers were decoded to.
+// R25 and R26: what an upstream may send instead of an answer, without end where possible: `bun
+// tests/faults/upstreams/garbage.ts [times]`.
+// The gateway answers `upstream_error` and survives. Prints how much it read, its memory, the delay of the event loop,
+// and the decoded size of compressed answers.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +17,10 @@ import { strainText, watchStrain } from '../watch.ts'
 const TIMES = Number(process.argv[2] ?? 20)
 const AT_ONCE = 2
 const GB = 1024 * MB
-/** The most of an answer that is kept, as bytes and as text, for each that is under way, and what a runtime adds before it collects. */
+/**
+ * The bound of a kept answer, as bytes and as text, for each request in flight, and what the runtime adds before it
+ * collects garbage.
+ */
 const MOST_GROWTH_MB = AT_ONCE * 2 * 64 + 200
 /** An answer is read to 64 MB; decoding runs ahead of reading by a piece. */
 const MOST_DECODED = 72 * MB

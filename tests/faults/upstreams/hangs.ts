@@ -1,5 +1,6 @@
-// R23: an upstream that hangs, at every stage, with one deadline near and all others far away: how far from its deadline a client is told, or the
-// other provider has answered, and what of the hung connections is left. `bun tests/faults/upstreams/hangs.ts [times]`
+// R23: an upstream hangs at every stage, with one short deadline and all others far away. Prints how long after its
+// deadline a client gets the error or the other provider's answer, and how many of the hung connections are left.
+// `bun tests/faults/upstreams/hangs.ts [times]`
 import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { startUpstream } from '../../services/upstream.ts'
@@ -249,7 +250,8 @@ for (const [stage, { json, stream }] of STAGES.entries()) {
     }
   }
 }
-// A connection that the kernel is still opening has no handle yet by which it could be closed: it goes when the kernel gives up, or somebody answers.
+// A connection that the kernel is still opening has no handle that could close it: it ends when the kernel gives up or
+// a peer answers.
 await full.stop()
 const stoppedMs = performance.now()
 const hung = () => socketsTo(gateway.pid, new Set(ports))

@@ -1,5 +1,7 @@
-// R30: providers whose name does not resolve, whose certificate does not hold, who speak no TLS or send us elsewhere: `bun tests/faults/upstreams/plain-text.ts [--rounds 5]`.
-// Every byte on the way there is kept: neither key nor prompt nor path may be among them, and who failed to say who he is gets no request, not even encrypted.
+// R30: providers whose name does not resolve, whose certificate is not valid, who speak no TLS or redirect elsewhere:
+// `bun tests/faults/upstreams/plain-text.ts [--rounds 5]`.
+// Every byte on the wire is kept: neither key nor prompt nor path may be among them. A peer that fails to prove its
+// identity gets no request, not even an encrypted one.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

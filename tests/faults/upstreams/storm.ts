@@ -1,5 +1,7 @@
-// R27: a provider that fails all the time, one time in three, together with the other one, or asks for strange pauses: `bun tests/faults/upstreams/storm.ts [--seconds 10]`.
-// Prints what clients saw, how many calls their requests became, and how long it took until the provider was left alone and asked again.
+// R27: a provider fails all the time, one time in three, together with the other one, or requests strange pauses: `bun
+// tests/faults/upstreams/storm.ts [--seconds 10]`.
+// Prints what clients received, how many calls their requests caused, and how long it took until the provider was no
+// longer called and was called again.
 import { ADMIN_KEY, startGateway } from '../../services/gateway.ts'
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
 import { WITHOUT_LOAD_GATE } from '../rig.ts'

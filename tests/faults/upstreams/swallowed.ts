@@ -1,5 +1,7 @@
-// R23: a provider whose address swallows connections, asked for by many at once: `bun tests/faults/upstreams/swallowed.ts [--requests 1000]`. The kernel goes on opening each one
-// that was given up, for two minutes, so what counts is how many the gateway begins; and whether it serves again when somebody answers there.
+// R23: many requests at once for a provider whose address swallows connections: `bun
+// tests/faults/upstreams/swallowed.ts [--requests 1000]`.
+// The kernel goes on opening each connection that the gateway gave up, for two minutes, so the row counts how many the
+// gateway begins, and checks that it serves again when the address answers.
 import { startGateway } from '../../services/gateway.ts'
 import { startUpstream } from '../../services/upstream.ts'
 import { conclude, numberArgument } from '../control/figures.ts'

@@ -1,5 +1,7 @@
-// R24: a stream with CRLF and characters of four bytes, cut in two packets at every byte, and broken off (FIN, RST) at every byte: `bun tests/faults/upstreams/torn-streams.ts
-// [every so many bytes]`. The first has to be read as if it were whole; the second must never look whole to a client unless its finish reason had come.
+// R24: a stream with CRLF and characters of four bytes, cut in two packets at every byte, and broken off (FIN, RST) at
+// every byte: `bun tests/faults/upstreams/torn-streams.ts [every so many bytes]`.
+// The first must be read as if it were whole. The second must never look whole to a client unless its finish reason had
+// come.
 import { eventually } from '../../services/eventually.ts'
 import { startGateway } from '../../services/gateway.ts'
 import { conclude, type Figure } from '../control/figures.ts'

@@ -1,4 +1,5 @@
-// What somebody finds who has the disks: every wrapped key in every file, and what the master keys that remain open with them.
+// What an attacker who has the disks can find: every wrapped key in every file, and what the remaining master keys open
+// with them.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { openSecret, unwrapDataKey, wrappingKey } from '../../../../src/state/data-keys/crypto.ts'
@@ -35,7 +36,10 @@ const attempt = <Result>(open: () => Result): Result | null => {
   }
 }
 
-/** Tries every wrap that stands anywhere below the folders (databases, journals, segments, snapshots, caches) with every master key. */
+/**
+ * Tries every wrapped key found anywhere below the folders (databases, journals, segments, snapshots, caches) with
+ * every master key.
+ */
 export const breakIn = (
   folders: readonly string[],
   masterKeys: readonly Uint8Array[],

@@ -1,4 +1,5 @@
-// The same on a real broker: two instances, of which one still has the old master key for its current one while the rotation runs and is killed.
+// keys.ts on a real broker: two instances, of which one still has the old master key as its current one while the
+// rotation runs and is killed.
 // `bun tests/faults/control/keys/keys-kafka.ts [--kills 5]`.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,6 @@
-// The master key is rotated under writers, the rotation killed at random points; then an operator and a tenant's captured content are erased, and whoever
-// has every disk and every copy of the log opens nothing. `bun tests/faults/control/keys/keys.ts [--kills 30]`: a real gateway, embedded.
+// The master key is rotated while writers seal secrets, and the rotation is killed at random points. Then an operator
+// and a tenant's captured content are erased, and every disk and every copy of the log together open nothing of them.
+// `bun tests/faults/control/keys/keys.ts [--kills 30]`: a real gateway, embedded.
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { OperatorRow } from '../../../../src/domain/access/operator.ts'

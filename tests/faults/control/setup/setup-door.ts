@@ -1,4 +1,5 @@
-// The door of the console over an instance of a race, listening: the routes, the hashes and the data keys of a gateway, for one round.
+// The console's routes over an instance of a race, listening: the routes, the hashes and the data keys of a gateway,
+// for one round.
 import { Elysia } from 'elysia'
 import { clientsBehind } from '../../../../src/http/clients.ts'
 import { consoleAuthRoutes } from '../../../../src/http/console-auth.ts'

@@ -1,5 +1,7 @@
-// An instance of the set-up race: sets up as the route does it, but for the hash; or has a door of its own, at which it is asked by HTTP. As a program: one of three processes, told over its channel which log to
-// open, when to set up, and when to say what it has in the end; several rounds at once, each on a log of its own.
+// An instance of the set-up race. It sets up as the route does, without the hash, or it listens and gets the request by
+// HTTP.
+// As a program it is one of three processes. Messages on its channel say which log to open, when to set up, and when to
+// report its final state. Several rounds run at once, each on a separate log.
 import { decideOperator } from '../../../../src/domain/access/operator.ts'
 import { Rejection } from '../../../../src/domain/kernel/rejection.ts'
 import { newId } from '../../../../src/lib/crypto/ids.ts'

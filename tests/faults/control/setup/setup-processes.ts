@@ -1,4 +1,5 @@
-// Three processes that race to set up, over and over, each time on a topic of its own; and three gateways asked by HTTP, each time anew on empty topics.
+// Three processes race to set up, many times, each time on a separate topic. Three whole gateways do the same by HTTP,
+// each time on empty topics.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -50,7 +51,10 @@ const spawnInstance = (): RaceProcess => {
   }
 }
 
-/** Has some of the instances set up at once; answers how many of them say that they did, and what was not as it should be. */
+/**
+ * Lets some of the instances set up at once. Returns how many of them report success, and what deviates from the
+ * promise.
+ */
 type Race = (
   round: number,
   urls: readonly (string | null)[],
@@ -74,7 +78,10 @@ const post = (body: unknown): RequestInit => ({
 
 const FOLDED_WITHIN_MS = 2_000
 
-/** Whether an instance still asks for it once it has had the time to fold what another one decided: nobody who asks here may wait for a revision. */
+/**
+ * Whether an instance still offers set-up once it has had the time to fold the other's decision. This request comes
+ * without credentials, so it cannot wait for a revision.
+ */
 const asksForSetUp = async (url: string | null): Promise<boolean> => {
   const untilMs = performance.now() + FOLDED_WITHIN_MS
   for (;;) {
@@ -191,7 +198,10 @@ const askGateways = async (gateways: readonly GatewayProcess[]) => {
   return { statuses: statuses.map(({ status }) => status).sort(), closed }
 }
 
-/** The same with whole gateways, hash and session cookie included: three are started for each round, on topics that were made again. */
+/**
+ * The same race with whole gateways, hash and session cookie included: three are started for each round, on topics that
+ * were made again.
+ */
 export const raceGateways = async (rounds: number): Promise<Figure> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-setup-'))
   const kafka = await startKafka({ dataDir: join(folder, 'kafka') })

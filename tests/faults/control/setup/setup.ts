@@ -1,6 +1,7 @@
-// Set-up: two or three instances of three are asked at once, each time on a chain that has just begun. One of them makes the first operator, and all three know it.
-// `bun tests/faults/control/setup/setup.ts [--rounds 1000] [--doors 1000] [--gateways 30]`: over three processes on a real broker, without and
-// with HTTP, and with whole gateways.
+// Set-up: two or three instances of three get the request at once, each time on a chain that has just begun. One of
+// them makes the first operator, and all three know it.
+// `bun tests/faults/control/setup/setup.ts [--rounds 1000] [--doors 1000] [--gateways 30]`: over three processes on a
+// real broker, without and with HTTP, and with whole gateways.
 import { foldAgain } from '../../../../src/state/fold.ts'
 import { macKey } from '../../../state/support.ts'
 import { conclude, type Figure, numberArgument } from '../figures.ts'

@@ -14,7 +14,8 @@ test('an instance that lives is shown as such and is not retired; once it is sil
   expect((await gateway.call('GET', '/instances')).body.instances).toMatchObject([{ retired_at: null }])
 
   gateway.liveInstances = []
-  const retired = await gateway.call('POST', '/instances/ins_dead/retire') // its one field may be left out, and so may the body
+  // The one field of the body is optional, and so is the body.
+  const retired = await gateway.call('POST', '/instances/ins_dead/retire')
   expect(retired.status).toBe(200)
   expect(retired.body).toMatchObject({ live: false, retired_at: expect.any(String) })
 })
