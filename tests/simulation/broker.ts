@@ -1,4 +1,5 @@
-// The log as simulated processes reach it: the log in memory, behind a network that delays, loses answers, delivers late and twice, and goes away.
+// The log as simulated processes reach it: the log in memory, behind a network that delays, loses answers, delivers
+// late and twice, and goes away.
 
 import { memoryLog } from '../../src/log/memory.ts'
 import { type EventLog, IndefiniteAppend, type LogRecord, LogUnavailable, type NewRecord } from '../../src/log/port.ts'
@@ -204,7 +205,10 @@ class Connection implements EventLog {
     this.#closed.abort()
   }
 
-  /** What the broker has sent arrives, once the machine can be reached; or the reader stops. As the process, whoever woke it. */
+  /**
+   * Resolves when what the broker has sent arrives, which needs a reachable machine, or when the reader stops. Runs as
+   * the reader's process, whichever process woke it.
+   */
   #travel(signal: AbortSignal): Promise<void> {
     const { scheduler } = this.broker.deps
     return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// Operators that change a budget while it is spent from: its mode, its time zone, its limits, whether it is there at all.
+// Operators that change a budget while it is spent from: its mode, its time zone, its limits, and whether it exists.
 import { decideBudget } from '../../src/domain/budgets/budget.ts'
 import { decideRetirement } from '../../src/domain/budgets/retirement.ts'
 import type { Machine } from './machine.ts'
@@ -45,7 +45,10 @@ export class Changes {
     else this.#decide(machine, next, answered)
   }
 
-  /** Much is counted and not told when its limit, which is near to what is spent, begins to hold; and everybody asks at once. */
+  /**
+   * A limit near the spent amount begins to hold while much is counted and not yet published, and all machines get
+   * requests at once.
+   */
   #beginsToHold(next: Terms, answered: () => void): void {
     const { random, scheduler, machines, clients, spending } = this.run
     const burst = (machine: Machine, times: number, withinMs: number) => {

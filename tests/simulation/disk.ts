@@ -1,5 +1,6 @@
-// The disk of one simulated machine: what the production code writes through the port `Files`, kept in memory. It knows what is durable and what only stands
-// in the page cache, so that a power cut can take the rest; and it can fail, fill up, write short, stop a process in the middle of a write, and flip bits.
+// The disk of one simulated machine: what the production code writes through the port `Files`, kept in memory. It knows
+// what is durable and what is only in the page cache, so that a power cut can take the rest. It can fail, fill up,
+// write short, stop a process in the middle of a write, and flip bits.
 
 import type { Files } from '../../src/log/files.ts'
 import type { HeldLock } from '../../src/log/lock.ts'
@@ -185,7 +186,9 @@ export class SimulatedDisk {
     for (const [descriptor, opened] of this.#open) if (opened.process === process) this.#open.delete(descriptor)
   }
 
-  /** The power was cut: what was not synced is there in part, or not at all. Names change in the order of the journal. */
+  /**
+   * A power cut: data that was not synced is there in part, or not at all. Names change in the order of the journal.
+   */
   powerCut(): void {
     const { random } = this.deps
     this.#settleNames(random.int(0, this.#journal.length))

@@ -1,9 +1,12 @@
-// The clock, the timers and the randomness of this process, replaced by those of a run: whatever the production code asks, it is told what the seed
-// says. Nothing can slip past it, and production pays nothing for it. Only for a process that does nothing else (`run.ts`).
+// Replaces the clock, the timers and the randomness of this process by those of a run: the seed determines everything
+// that the production code reads from them. No call bypasses it, and production has no cost from it. Only for a process
+// that does nothing else (`run.ts`).
 import type { Random } from './scenario/random.ts'
 import type { Scheduled, Scheduler } from './scheduler.ts'
 
-/** Unix milliseconds at which every run begins: half a minute before an hour is over, and with it the windows of budgets. */
+/**
+ * Unix milliseconds at which every run begins: half a minute before an hour ends, and with it the windows of budgets.
+ */
 export const EPOCH_MS = Date.UTC(2026, 10, 20, 11, 59, 30)
 
 class Timer {

@@ -1,5 +1,6 @@
-// A simulated machine, and the gateway process on it: put together by the composition of production (`src/composition/outcomes.ts`, `budgets.ts`), with the
-// disk, the log and chance of the run in their places. The sender runs beside it instead of in a thread.
+// A simulated machine and the gateway process on it: put together by the composition of production
+// (`src/composition/outcomes.ts`, `budgets.ts`), with the disk, the log and the randomness of the run. The sender runs
+// beside it instead of in a thread.
 import { type BudgetParts, openBudgetParts } from '../../src/composition/budgets.ts'
 import { type Outcomes, openOutcomes } from '../../src/composition/outcomes.ts'
 import { type Config, loadConfig } from '../../src/config/schema.ts'
@@ -96,7 +97,9 @@ export class Machine {
       .map((name) => `${dataDir}/spool/${name}`)
   }
 
-  /** Starts a process, where none runs (somebody else may have started it meanwhile); it serves once it has read the log. */
+  /**
+   * Starts a process where none runs (another event may have started it meanwhile). It serves once it has read the log.
+   */
   start(): void {
     const { run, name } = this
     if (this.process !== null) return

@@ -1,11 +1,12 @@
-// `npm run simulate -- --seeds N --from SEED`: runs seeds one after the other and says what was found. It replaces the clock, the timers and chance of its
-// process, so it is a process of its own.
-//   --trace           prints everything that happens in the runs
+// `npm run simulate -- --seeds N --from SEED`: runs seeds one after the other and prints what was found. It replaces
+// the clock, the timers and the randomness of its process, so it is a separate process.
+//   --trace           prints every event of the runs
 //   --mutant NAME     plants one of the bugs of `mutants.ts`
-//   --plain           no budgets that change: what seeds were before there were any
-//   --focus WHAT      one of `tests/simulation/scenario/focus.ts`: what a planted bug that few runs can find needs; that of the mutant when not given
+//   --plain           no budgets that change: the runs that seeds gave before such budgets existed
+//   --focus WHAT      one of `tests/simulation/scenario/focus.ts`: conditions for a planted bug that few runs can find;
+//                     by default that of the mutant
 //   --first           stops at the first seed that finds something
-//   --progress FILE   writes there how far it is, and goes on from there
+//   --progress FILE   writes its progress there, and goes on from there
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { MUTANTS, plant } from './mutants.ts'

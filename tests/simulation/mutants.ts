@@ -1,4 +1,5 @@
-// Bugs that are planted in the modules as they are loaded, to see whether the simulation finds them. Production code is not touched: the text is changed on its way in.
+// Bugs that are planted in the modules as they are loaded, to check that the simulation finds them. The files of
+// production are not touched: only the loaded text is changed.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Focus } from './scenario/focus.ts'
@@ -108,7 +109,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     text: 'most(minus(granted, returned), spent)',
     planted: 'spent',
   },
-  // A window carries what overlaps it once, when it is opened: a time zone that is changed back and forth clears what was spent.
+  // A window carries what overlaps it once, when it is opened: a time zone that is changed back and forth clears what
+  // was spent.
   'windows-carry-once': {
     file: 'src/domain/budgets/account.ts',
     text: '{ ...evolved, accounts: withOverlapping(accounts, evolved.accounts) }',

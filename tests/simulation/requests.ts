@@ -1,5 +1,7 @@
-// Clients that ask, and what a gateway does for them in the order of `inference/chat.ts`: reserve, admit, call, perhaps call again, settle, answer.
-// Budgets and spool are the real ones; the upstream is a delay and a price. What clients were told is remembered, to be held against the log.
+// Clients and what a gateway does for them in the order of `inference/chat.ts`: reserve, admit, call, retry if needed,
+// settle, answer.
+// Budgets and spool are the real ones; the upstream is a delay and a price. What clients received is kept, to be
+// compared with the log.
 import { type Amount, NO_AMOUNT, plus } from '../../src/domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../src/domain/budgets/budget-events.ts'
 import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/events/request.ts'

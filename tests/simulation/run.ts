@@ -1,4 +1,5 @@
-// One run: three machines on one log, clients and operators, faults as the scenario says; then everything heals, drains and stops, and is checked.
+// One run: three machines on one log, clients and operators, and the faults of the scenario. Then everything heals,
+// drains and stops, and is checked.
 import type { Outcomes } from '../../src/composition/outcomes.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { CONTROL } from '../../src/state/fold.ts'
@@ -132,7 +133,8 @@ export class Run {
       this.#drain()
       this.#idle()
       this.#stop()
-      // What is still on its way arrives. What failed while its process lived is settled at its next start; and the state is read from the log once more.
+      // Messages in flight arrive. What failed while its process lived is settled at its next start, and the state is
+      // read from the log once more.
       this.scheduler.runUntil(this.scheduler.nowMs + 2 * LATEST_MS)
       for (const machine of this.machines) machine.start()
       this.#drain(true)
@@ -190,7 +192,10 @@ export class Run {
     this.scheduler.runUntil(this.scenario.activeMs)
   }
 
-  /** Somebody holds leases, is quiet, and stands still until the others have retired it and spent what it held; then it goes on as if nothing had been. */
+  /**
+   * An instance holds leases, is quiet, and stands still until the others have retired it and spent what it held. Then
+   * it resumes without knowing of it.
+   */
   #retire(): void {
     const { scheduler, machines, clients, random, scenario } = this
     if (this.widening !== null && this.widening.retires !== null) giveUp(this, this.widening.retires)

@@ -1,4 +1,5 @@
-// Virtual time: what is to happen, in the order in which it happens, each for one process. Everything between two events is synchronous.
+// Virtual time: events in the order in which they happen, each for one process. Everything between two events is
+// synchronous.
 import { drainMicrotasks } from 'bun:jsc'
 
 /** Whose event it is. A dead process's events are dropped; a paused one's wait until it goes on. */

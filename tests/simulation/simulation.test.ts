@@ -1,5 +1,6 @@
-// A thousand seeds of the simulation, that a seed says the same twice, and that planted bugs are found. Each in processes of their own: they replace clock,
-// timers and chance. What is found is shown with its seed; CONTRIBUTING.md says how to run it again.
+// A thousand seeds of the simulation, a check that a seed gives the same run twice, and a check that planted bugs are
+// found. Each runs in separate processes, which replace clock, timers and randomness. A finding is printed with its
+// seed; CONTRIBUTING.md describes how to run it again.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
-// Snapshots of the control state, as the snapshot thread of a data folder leaves them: kept as text, so that a start has nothing of the process before it.
+// Snapshots of the control state, as the snapshot thread of a data folder leaves them: kept as text, so that a start
+// shares no object with the process before it.
 import { ControlState } from '../../src/domain/control.ts'
 import type { FoldCounts } from '../../src/state/fold.ts'
 import type { LoadedSnapshot } from '../../src/state/history/snapshot.ts'

@@ -1,4 +1,5 @@
-// A stream that costs more the longer it goes on: it asks for more before what has come goes out, is cut where that is refused, and its client may leave while it waits.
+// A stream that costs more the longer it goes on. It extends its reservation before the received content goes out, is
+// cut where that is refused, and its client may leave while it waits.
 import type { RequestExtended } from '../../src/domain/events/request.ts'
 import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'
 import type { Gateway } from './machine.ts'
@@ -57,7 +58,7 @@ export const streamed = async (
   return { cost: { ...spent, exact: true }, billed, succeeded: true }
 }
 
-/** Nobody says what it cost: what it may have cost is charged to a lease, and what it is believed to have cost is reported. */
+/** The upstream reports no cost: the upper bound is charged to a lease, and the estimate is reported. */
 const endedEarly = ({ random }: Run, own: RequestBudgets, { nanoUsd, tokens }: Spent): Ended => {
   const bound = own.bound()
   const isSeen = random.chance(0.5)

@@ -1,4 +1,5 @@
-// Budgets: no hard limit is overspent, no account forgets what was spent, and once all is told nothing is held any more.
+// Budgets: no hard limit is overspent, no account loses what was spent, and once everything is published nothing is
+// held any more.
 import { type Account, committed, spentOf } from '../../../src/domain/budgets/account.ts'
 import { AccountBook } from '../../../src/domain/budgets/account-book.ts'
 import { type Amount, isEqual, minus, NO_AMOUNT, plus } from '../../../src/domain/budgets/amount.ts'
@@ -28,7 +29,10 @@ const foldAccounts = (run: Run): AccountBook[] => {
   return [...books.values()]
 }
 
-/** What is taken of a budget that was always hard is within its limit behind every record, over all of its windows that overlap. */
+/**
+ * The amount taken of a budget that was always hard is within its limit after every record, over all of its overlapping
+ * windows.
+ */
 const checkTaken = (run: Run, book: AccountBook, budget: string, offset: number): void => {
   const { spending } = run
   if (spending === null || !spending.wasAlwaysHard || !budget.startsWith('bud_c')) return

@@ -1,4 +1,5 @@
-// Control: what was acknowledged is in the chain, once; every instance counted the same in the same order, and has the state that a fold from scratch has.
+// Control: acknowledged decisions are in the chain, once. Every instance counts the same decisions in the same order,
+// and has the state of a fold from scratch.
 import { createHash } from 'node:crypto'
 import { GENESIS } from '../../../src/domain/kernel/decision.ts'
 import { ChainFold, CONTROL } from '../../../src/state/fold.ts'

@@ -1,4 +1,5 @@
-// Outcomes: what a client holds is in the log once, what a crash left open is settled once, and no byte of it is other than it was written.
+// Outcomes: what a client holds is in the log once, what a crash left open is settled once, and every byte of it is as
+// it was written.
 
 import { type AppliedSequences, isRepeat } from '../../../projections/repeats.ts'
 import { foldRequestRecord, type RequestRow } from '../../../projections/requests/fold.ts'

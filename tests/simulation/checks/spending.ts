@@ -1,5 +1,6 @@
-// What a budget that changes has been spent by, as somebody sees it who sees everything. It knows requests and decisions, and nothing of accounts, leases and folds: whatever the
-// budget is changed to and however its windows are cut, no more is reserved of it than it allows.
+// What has been spent of a budget that changes, from the view of an omniscient observer. It knows requests and
+// decisions, and nothing of accounts, leases and folds. However the budget is changed and its windows are cut, no more
+// is reserved of it than it allows.
 import type { BudgetPart } from '../../../src/domain/budgets/budget-events.ts'
 import type { Asked } from '../requests.ts'
 import type { Run } from '../run.ts'
@@ -25,7 +26,9 @@ interface Decided {
 const budgetOf = (account: string): string => account.slice(0, account.indexOf('/'))
 const isChanging = (budget: string): boolean => budget.startsWith('bud_c')
 
-/** A decision is known everywhere after this, where nothing befalls the run, and leases that were asked for before have come. */
+/**
+ * After this time every instance knows a decision and has the leases that it requested before, in a run without faults.
+ */
 const KNOWN_MS = 3_000
 const CLOSED_MS = 1_000
 
@@ -107,7 +110,10 @@ export class Spending {
     }
   }
 
-  /** A provider counted more than was reserved: soon everybody says that it is closed, unless its terms are set again. */
+  /**
+   * A provider billed more than was reserved. Soon every instance reports the account as closed, unless its terms are
+   * set again.
+   */
   #overran(budget: string): void {
     const { run } = this
     const decided = this.#decided.length
@@ -136,7 +142,8 @@ export class Spending {
     let sum = 0
     for (const { leased, counted, sinceMs: countedMs } of this.#held.get(budget)!.values())
       sum += leased + (countedMs < heldFromMs ? counted : 0)
-    // A limit that was lowered takes back no lease: what requests leave over of theirs may be spent by others of their instance.
+    // A lowered limit takes back no lease: what requests leave of their leases may be spent by other requests of their
+    // instance.
     const isLowered = heldFromMs < this.#decided.at(-1)!.atMs
     if (isLowered && sinceMs < this.#decided.at(-1)!.atMs + KNOWN_MS) this.#mostSince = Math.max(this.#mostSince, sum)
     if (sum > limit && !(isLowered && sum <= this.#mostSince))

@@ -1,4 +1,5 @@
-// What gateways say of their budgets once nobody asks any more, and what the log says of them: `GET /budgets` reads the same.
+// Compares what gateways report about their budgets once no requests come any more with what the log says. `GET
+// /budgets` reads the same.
 import { type Amount, NO_AMOUNT, plus } from '../../../src/domain/budgets/amount.ts'
 import type { BudgetStanding } from '../../../src/state/budgets/budgets.ts'
 import type { Run } from '../run.ts'

@@ -1,4 +1,5 @@
-// What hard budgets have been spent by, as somebody sees it who sees everything: each request at what it may come to until its outcome is known.
+// What has been spent of hard budgets, from the view of an omniscient observer: each request counts with its upper
+// bound until its outcome is known.
 
 import type { Asked } from '../requests.ts'
 import type { Run } from '../run.ts'

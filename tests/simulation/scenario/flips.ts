@@ -6,8 +6,8 @@ import type { Machine } from '../machine.ts'
 import type { Run } from '../run.ts'
 
 /**
- * Flips so many bits. What the head of a segment says stands there twice: one copy of it stays whole, and nothing is lost. A record stands there once, maybe
- * packed with others: what their requests had written is excused.
+ * Flips `count` bits. The head of a segment is stored twice: one copy of it stays whole, and nothing is lost. A record
+ * is stored once, maybe packed with others: the records that a flip hits are excused.
  */
 export const flipBits = (run: Run, machine: Machine, count: number): void => {
   const { random } = run

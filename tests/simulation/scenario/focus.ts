@@ -1,8 +1,12 @@
-// What befalls a run more often than others, so that a planted bug which can only be found then is found in some of a hundred, whatever the code's timing makes of a seed.
+// Makes some faults of a run more frequent, so that a planted bug that needs them is found in some of a hundred runs,
+// however the code's timing shapes a seed.
 import { type Fault, retiring, type Scenario } from './scenario.ts'
 import type { Widening } from './widening.ts'
 
-/** Limits that begin to hold for what was counted; damaged heads of segments; starts from snapshots; an instance that is taken for gone while the network says things twice. */
+/**
+ * Limits that begin to hold for what was counted; damaged heads of segments; starts from snapshots; an instance that is
+ * taken for gone while the network delivers messages twice.
+ */
 export const FOCUSES = ['counting', 'heads', 'snapshots', 'retired'] as const
 export type Focus = (typeof FOCUSES)[number]
 

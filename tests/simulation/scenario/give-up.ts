@@ -1,4 +1,5 @@
-// An operator gives up an instance that has requests under way, and it comes back: it goes on where it stood still, or starts again on the disk that was believed lost.
+// An operator gives up an instance that has requests in flight, and it comes back: it resumes where it stood still, or
+// starts again on the disk that was believed lost.
 import type { Run } from '../run.ts'
 import { NOBODY } from '../scheduler.ts'
 import type { Retires } from './widening.ts'

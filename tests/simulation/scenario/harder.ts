@@ -1,5 +1,6 @@
-// Runs in which two processes share a data folder, what has died is hit again while it starts, or starts begin from snapshots. Drawn beside the rest of the scenario, so
-// that a run without them is what its seed always was (`--plain`).
+// Runs in which two processes share a data folder, a process is killed again while it starts, or starts begin from
+// snapshots. Drawn separately from the rest of the scenario, so that a run without them is what its seed always was
+// (`--plain`).
 import type { Durability } from '../machine.ts'
 import { Random } from './random.ts'
 import type { Fault, Scenario } from './scenario.ts'

@@ -43,7 +43,10 @@ export interface Scenario {
   readonly syncMs: number
   readonly network: NetworkFaults
   readonly faults: readonly (Fault & { readonly atMs: number })[]
-  /** In the end this one has nothing to do for a moment, and stands still for so long that the others retire it; null: nobody. */
+  /**
+   * At the end of the run this machine has no requests for a moment, and stands still for so long that the others
+   * retire it. Null: no machine does.
+   */
   readonly retires: { readonly machine: number; readonly forMs: number } | null
 }
 

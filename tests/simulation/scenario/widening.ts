@@ -1,11 +1,14 @@
-// Runs in which budgets change while they are spent from: a tenant of its own, with a key whose budget operators change. Drawn beside the rest of the scenario,
-// so that a run without it is what its seed always was (`--plain`).
+// Runs in which budgets change while they are spent from: a separate tenant, with a key whose budget operators change.
+// Drawn separately from the rest of the scenario, so that a run without it is what its seed always was (`--plain`).
 import { BUDGET_DEFAULTS, type BudgetCommand, type BudgetFields } from '../../../src/domain/budgets/budget.ts'
 import { QUIET_NETWORK } from '../broker.ts'
 import { Random } from './random.ts'
 import type { Scenario } from './scenario.ts'
 
-/** What of the budget changes. `retired`: nothing; an operator gives up an instance that holds a lease, and it comes back. */
+/**
+ * What changes of the budget. `retired`: nothing; an operator gives up an instance that holds a lease, and it comes
+ * back.
+ */
 export type Kind = 'modes' | 'zones' | 'tokens' | 'limits' | 'remade' | 'retired'
 
 export interface Widening {
