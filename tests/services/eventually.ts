@@ -1,8 +1,8 @@
 // Waiting for what nothing tells of: another process, a store, a server of somebody else.
 
 /**
- * Asks again and again until the answer is neither null nor false, and answers it; fails after the limit with what was wanted, which may look at what was
- * found last.
+ * Calls `ask` repeatedly until its result is neither null nor false, and returns it. Fails after the limit with `what`,
+ * which may be a function that describes the last result.
  */
 export const eventually = async <Result>(
   what: string | (() => string),
@@ -19,7 +19,10 @@ export const eventually = async <Result>(
   }
 }
 
-/** Until a count that has begun no longer moves: of what somebody stops because nobody takes it, there is nothing else to see. */
+/**
+ * Waits until a count that has begun no longer changes. It detects a sender that stopped because its receiver reads
+ * nothing, which has no other visible sign.
+ */
 export const standsStill = async (count: () => number): Promise<void> => {
   let before = 0
   await eventually(

@@ -1,4 +1,5 @@
-// schemathesis over a running gateway: requests made of what `/openapi.json` says of a part of the surface, and of what it does not allow.
+// schemathesis over a running gateway: requests made from what `/openapi.json` documents for a part of the surface, and
+// from what it forbids.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -64,7 +65,10 @@ export interface FuzzedGateway extends Fuzzed {
 /** Models that answer well, that call tools, and that answer with JSON. */
 const MODELS = ['sandbox-echo', 'sandbox-tools', 'sandbox-json'].map((name) => ({ name }))
 
-/** Fuzzes a gateway in which every request can be answered (with its read models, so that feedback on what never was is a plain 404), and verifies its chain. */
+/**
+ * Fuzzes a gateway in which every request can be answered (with its read models, so that feedback on an unknown request
+ * is a plain 404), and verifies its chain.
+ */
 export const fuzzGateway = async (part: FuzzedPart, seconds: number, seed: number): Promise<FuzzedGateway> => {
   const database = await sharedPostgres()
   const bootstrap = { providers: [{ name: 'sandbox', kind: 'sandbox', models: MODELS }] }

@@ -1,4 +1,4 @@
-// A real gateway process for faults, benches and end-to-end tests: `cli.ts start` in a folder of its own on a free port.
+// A real gateway process for faults, benches and end-to-end tests: `cli.ts start` in a separate folder on a free port.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,13 +33,19 @@ export interface GatewayProcess {
   readonly endedBy: string | null
   /** Everything that it printed so far. */
   output(): string
-  /** Resolves with the milliseconds since the last start; rejects when the process ends or after the limit. `serving`: inference answers; `ready`: /ready is 200. */
+  /**
+   * Resolves with the milliseconds since the last start. Rejects when the process ends or after the limit. `serving`:
+   * inference answers; `ready`: /ready is 200.
+   */
   until(state: 'serving' | 'ready', limitMs?: number): Promise<number>
   /** Starts it again, in the same folder and on the same port. */
   start(): void
   /** The next start runs from that source tree. */
   use(root: string): void
-  /** Sends a signal and waits for the end; answers the exit code. `SIGKILL` leaves its children to themselves, as a crash would. */
+  /**
+   * Sends a signal, waits for the end and returns the exit code. `SIGKILL` leaves child processes running, as a crash
+   * does.
+   */
   end(signal?: NodeJS.Signals): Promise<number>
   /** Ends it and removes its folder. */
   remove(): Promise<void>
@@ -55,7 +61,10 @@ export interface GatewayProcess {
   ): Promise<Response>
 }
 
-/** Under `bun test` cores are busy with other tests: a gateway that refuses because its event loop is late would answer 429 for no reason of the test's. The rigs keep the default. */
+/**
+ * Under `bun test` other tests keep the cores busy: a gateway that refuses because its event loop is late would answer
+ * 429 for a reason outside the test. The rigs keep the default.
+ */
 const PATIENT = process.env.NODE_ENV === 'test' ? { max_event_loop_delay: 'off' } : {}
 
 let made: string | null = null

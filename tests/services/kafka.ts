@@ -1,4 +1,5 @@
-// One real broker for all test files of a run: the one that the runner started, or one that is started at the first use and ends with the process.
+// One real broker for all test files of a run: the one that the runner started, or one that is started at the first use
+// and ends with the process.
 import { startKafka } from '../../infra/kafka/kafka.ts'
 import { ByteWriter } from '../../src/log/kafka/bytes.ts'
 import { type Cluster, kafkaCluster } from '../../src/log/kafka/cluster.ts'

@@ -43,7 +43,9 @@ export interface TestDatabase {
   remove(): Promise<void>
 }
 
-/** An empty database of one's own on the server that `GATELOG_TEST_POSTGRES` names, else on one that is started for it. */
+/**
+ * An empty, separate database on the server that `GATELOG_TEST_POSTGRES` names, otherwise on a server started for it.
+ */
 export const sharedPostgres = async (): Promise<TestDatabase> => {
   const given = process.env.GATELOG_TEST_POSTGRES
   const own = given === undefined || given === '' ? await startPostgres() : null

@@ -1,11 +1,15 @@
-// A TCP proxy on loopback that does what networks and dying machines do to a connection: refuse, swallow, delay, throttle, reset, close one half, lose answers.
+// A TCP proxy on loopback that applies faults of networks and machines to a connection: refuse, swallow, delay,
+// throttle, reset, close one half, lose answers.
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 
 export interface TcpProxy {
   readonly port: number
   /** While true, what the server sends never arrives; what the client sends does. */
   dropAnswers: boolean
-  /** While true, connections are taken and nothing passes, in neither direction: neither before nor after is it lost, it is swallowed. */
+  /**
+   * While true, connections are accepted and no byte passes in either direction. Bytes that arrive meanwhile are
+   * swallowed; earlier and later ones are not lost.
+   */
   blackhole: boolean
   /** So much later everything arrives, in both directions and in order. */
   delayMs: number

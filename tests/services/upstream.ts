@@ -14,8 +14,10 @@ export interface Behaviour {
   chunks?: number
   /** Before each chunk of a stream. */
   chunkDelayMs?: number
-  /** Stops after this many content chunks: `cut` closes the connection without an end, `end` ends the body without finish
-   * and `[DONE]`, `hang` sends nothing more, `error` sends the wire's in-band error. */
+  /**
+   * Stops after this many content chunks: `cut` closes the connection without an end, `end` ends the body without
+   * finish and `[DONE]`, `hang` sends nothing more, `error` sends the wire's in-band error.
+   */
   stopAfter?: number
   stop?: 'cut' | 'end' | 'hang' | 'error'
   /** Calls this tool instead of answering with text. */
@@ -63,7 +65,9 @@ const cut = (text: string, pieces: number) => {
 interface Wire {
   error(status: number): unknown
   answer(model: unknown, behaviour: Behaviour): unknown
-  /** Frames of a stream: those before the content, one for each content chunk, those that end it, and an in-band error. */
+  /**
+   * Frames of a stream: those before the content, one for each content chunk, those that end it, and an in-band error.
+   */
   frames(request: Received, behaviour: Behaviour): { head: string[]; content: string[]; tail: string[]; error: string }
 }
 

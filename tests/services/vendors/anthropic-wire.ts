@@ -165,7 +165,7 @@ const closedObjects = (schema: unknown): boolean =>
   ((schema.type !== 'object' || schema.additionalProperties === false) &&
     Object.values(schema).every((one) => (Array.isArray(one) ? one.every(closedObjects) : closedObjects(one))))
 
-/** Claude before 4.5 has no JSON output of its own; 4.5 and 4.6 take one of temperature and top_p; later ones neither. */
+/** Claude before 4.5 has no JSON output; 4.5 and 4.6 accept one of temperature and top_p; later ones neither. */
 const checkModel = (body: Json, model: string): void => {
   const format = isObject(body.output_config) ? body.output_config.format : undefined
   if (isObject(format)) {

@@ -1,4 +1,5 @@
-// What the fake vendors understand of a request, whatever its wire, and what they answer to it: the same rules for all of them.
+// What the fake vendors understand of a request, whatever its wire, and what they answer: the same rules for all of
+// them.
 
 /** A vendor refuses: its own status and words. What it refuses is remembered, so that a test can ask for none. */
 export class Refused extends Error {

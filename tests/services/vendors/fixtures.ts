@@ -34,7 +34,9 @@ export const recordedStream = (kind: string, names: readonly string[], extension
 
 const BROKEN = ['error.sse', 'error.ndjson', 'model-error.eventstream', 'resources.sse']
 
-/** A stream that fails after its first content, and the code that the gateway must make of it; null: none is recorded. */
+/**
+ * A stream that fails after its first content, and the code that the gateway must map it to; null: none is recorded.
+ */
 export const recordedBreak = (kind: string): { readonly bytes: Uint8Array; readonly code: string } | null => {
   const name = BROKEN.find((one) => existsSync(join(ROOT, kind, one)))
   if (name === undefined) return null
@@ -59,7 +61,10 @@ const failuresOf = (kind: string, code: string): RecordedFailure[] =>
     return [{ status, headers, body, retryAfterS } as RecordedFailure]
   })
 
-/** How the kind's vendor says what the gateway calls `code`; in OpenAI's words where none is recorded. With a wait where it gives one. */
+/**
+ * The kind's failure that the gateway maps to `code`; OpenAI's where none is recorded. With a Retry-After where the
+ * vendor sends one.
+ */
 export const recordedFailure = (kind: string, code: string): RecordedFailure => {
   const own = failuresOf(kind, code)
   const all = own.length > 0 ? own : failuresOf('openai', code)

@@ -1,4 +1,5 @@
-// The OpenAI wire as its vendors speak it: what each of them takes of a request. `openai-rules.ts` says where they differ.
+// The OpenAI wire as its vendors speak it: what each of them accepts in a request. `openai-rules.ts` lists the
+// differences.
 import {
   type Asked,
   alternate,

@@ -1,4 +1,5 @@
-// A fake of every kind's vendor on loopback: strict about what arrives, and answering what it was asked. Made of the fixtures of each kind.
+// A fake of every kind's vendor on loopback: strict about what arrives, with answers that fit the request. Made from
+// the fixtures of each kind.
 import { KINDS } from '../../../src/providers/kinds.ts'
 import { OPENAI_ROWS } from '../../../src/providers/openai/rows.ts'
 import { anthropicWire } from './anthropic-wire.ts'
@@ -67,7 +68,7 @@ const SERVED: readonly Served[] = [
   { kind: 'ollama', model: 'llama3.2' },
 ]
 
-/** What precedes the wire's own path in the vendor's address; what people run themselves is taken to answer at `/v1`. */
+/** The part of the vendor's address before the wire's own path; servers that users run themselves answer at `/v1`. */
 const basePath = (kind: string): string => {
   const { defaultBaseUrl } = KINDS.get(kind)!
   if (kind === 'azure_openai') return ''
@@ -195,7 +196,10 @@ export const startVendors = (): readonly Vendor[] =>
     }),
   )
 
-/** Providers and models of a gateway in front of them, as `bootstrap:` and environment. The models are called as the vendors. */
+/**
+ * Providers and models of a gateway in front of them, as `bootstrap:` and environment. The models are named after the
+ * vendors.
+ */
 export const gatewayInFrontOf = (
   vendors: readonly Vendor[],
 ): { readonly providers: readonly unknown[]; readonly env: Readonly<Record<string, string>> } => ({
