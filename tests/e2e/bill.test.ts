@@ -1,4 +1,5 @@
-// Every read of requests and usage says what the upstreams themselves billed: a seeded run of answers, streams, failures, fallbacks and refusals.
+// Every read of requests and usage shows what the upstreams billed: a seeded run of answers, streams, failures,
+// fallbacks and refusals.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createSseParser } from '../../src/lib/text/sse.ts'
 import { eventually } from '../services/eventually.ts'

@@ -1,4 +1,5 @@
-// A hard budget on a real gateway without a broker: refused in time, cut in the middle of a stream, and the same after a kill as the log says.
+// A hard budget on a real gateway without a broker: it refuses in time, cuts a stream in the middle, and stands at the
+// log's amounts after a kill.
 import { expect, test } from 'bun:test'
 import { eventually } from '../services/eventually.ts'
 import { startGateway } from '../services/gateway.ts'
@@ -10,7 +11,10 @@ interface Standing {
   readonly remaining_usd: number
 }
 
-/** Answers with all the tokens that a client allows; streams as many chunks as it is told, whatever the client allows. */
+/**
+ * An answer has all the tokens that the client allows. A stream has as many chunks as the test sets, whatever the
+ * client allows.
+ */
 const upstreamOf = () => {
   const upstream = {
     ...{ url: '', arrived: 0, stop: () => {}, hold: null as Promise<void> | null },

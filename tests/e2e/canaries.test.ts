@@ -1,6 +1,6 @@
-// Nothing that is secret, and nothing that people said to a model, is found anywhere: planted canaries, sent through every way a request can take, are searched
-// for in the data folder, every topic, Postgres, Redis, what the process printed, its metrics, its traces and its answers. A marker that may be found shows that
-// each search would find.
+// No secret and no content of a conversation is found anywhere. Planted canaries are sent through every way that a
+// request can take, then searched for in the data folder, every topic, Postgres, Redis, the output of the process, its
+// metrics, its traces and its answers. A marker that may be found proves that each search can find something.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,10 @@ const CANARIES: Record<string, string> = {
   password: PERSON.password,
   'guessed password': 'canary of a guessed password',
 }
-/** Of what a client itself has just sent or been sent, its own answer may hold: completions, the console’s own name, errors that quote its field. */
+/**
+ * What an answer may hold of what its own client has just sent or received: completions, the console’s own name, errors
+ * that quote its field.
+ */
 const OWN = new Set([
   'prompt',
   'system prompt',

@@ -1,4 +1,5 @@
-// The door of the console on a real gateway: cookies over the wire, lockouts, and what is left on the disk of a person who was erased.
+// Login to the console on a real gateway: cookies over the wire, lockouts, and what is left on the disk of an erased
+// operator.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync } from 'node:fs'

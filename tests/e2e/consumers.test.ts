@@ -1,5 +1,6 @@
-// The consumers of examples/consumers, as their readers run them, against a real broker: what they come to is what Gatelog's own outcomes say, and what the
-// upstream would bill; with repeats, a second settlement, and a second run that goes on where the first ended.
+// The consumers of examples/consumers, run as a user runs them, against a real broker. Their results match Gatelog's
+// own outcomes and the upstream's bill, with repeats, a second settlement, and a second run that continues where the
+// first ended.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,5 @@
-// Two gateways on a real broker and one Postgres, as several machines run it: what one is told the other knows, and every outcome is in the tables once.
+// Two gateways on a real broker and one Postgres, as on several machines: a write to one reaches the other, and every
+// outcome is in the tables once.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

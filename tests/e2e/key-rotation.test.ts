@@ -1,4 +1,5 @@
-// The master key of a real gateway that is rotated while it serves: what was sealed opens before, meanwhile and after; the old key opens nothing more.
+// The master key of a real gateway is rotated while the gateway serves. Sealed secrets open before, meanwhile and
+// after; the old key opens nothing more.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
-// A request whose body comes long after its head is its key's as that stands when the body is there: the record names that revision.
+// A request whose body arrives long after its head uses the key's revision at the time of the body: the record names
+// that revision.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect } from '../lib/http-server/serving.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
@@ -21,7 +22,10 @@ const newKey = async (): Promise<{ id: string; plaintext: string }> => {
   return (await answer.json()) as { id: string; plaintext: string }
 }
 
-/** Sends the head of a request; once the gateway wants the body, which it does for a key that it knows, does `meanwhile`, then sends the body. Answers the status. */
+/**
+ * Sends the head of a request. Once the gateway wants the body, which it does for a known key, runs `meanwhile`, then
+ * sends the body. Returns the status.
+ */
 const chatLate = async (key: string, meanwhile: () => Promise<unknown>): Promise<number> => {
   const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`
   const client = await connect(Number(new URL(gateway.url).port), head)

@@ -1,4 +1,5 @@
-// The door of administration on a real process: what another spelling of its paths opens, and what is said while anybody could set it up.
+// Access to administration on a real process: what other spellings of its paths reach, and what is printed while set-up
+// is open.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { exchange, statusesIn } from '../security/raw-client.ts'
 import { ADMIN_KEY, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'

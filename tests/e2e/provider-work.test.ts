@@ -1,4 +1,5 @@
-// Provider work on a real gateway process: over its own log, through a kill, a switch, a crash, and a client that leaves.
+// Provider work on a real gateway process: over its own log, through a kill, a switch, a crash, and a client that
+// leaves.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'

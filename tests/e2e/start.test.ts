@@ -1,4 +1,5 @@
-// The product as its user meets it: a real process in an empty folder, a request, a change, `kill -9`, and everything is still there.
+// The product as a user meets it: a real process in an empty folder, a request, a change, `kill -9`, and everything is
+// still there.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// A provider is killed and revived over HTTP, on a real gateway: requests, the lists, the metrics, and a restart from the log.
+// A provider is killed and revived over HTTP on a real gateway: requests, the lists, the metrics, and a restart from
+// the log.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'

@@ -1,4 +1,5 @@
-// `gateway verify` on a real gateway: up, down, with a log and read models that somebody has touched. And the past, asked over HTTP.
+// `gateway verify` on a real gateway: running, stopped, and with an altered log and altered read models. And states of
+// the past, read over HTTP.
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'

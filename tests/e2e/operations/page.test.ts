@@ -1,4 +1,5 @@
-// docs/operations.md: every command in it is run, in order, and prints what the page says; every alert of the rules is explained.
+// docs/operations.md: every command in it runs, in order, and prints what the page says; every alert of the rules is
+// explained.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -37,7 +38,8 @@ const folderOf = (name: string): string => join(tmpdir(), `gatelog-${name}-${Bun
 
 const prepare = (folder: string): void => {
   mkdirSync(folder)
-  // As root, the account of Postgres has to enter it: else the cluster is elsewhere, and in no backup of the data folder.
+  // Under root, the account of Postgres has to enter the folder. Otherwise the cluster lies elsewhere, and in no backup
+  // of the data folder.
   chmodSync(folder, 0o755)
   writeFileSync(join(folder, 'gateway.yaml'), '{}\n')
 }

@@ -53,14 +53,19 @@ const holds = (line: string, parts: readonly string[]): boolean => {
 }
 
 export interface OperatorShell {
-  /** Runs a script with `errexit` in the one shell; answers what it printed. Throws with that when a command of it fails. */
+  /**
+   * Runs a script with `errexit` in the one shell and returns its output. Throws with the output when a command fails.
+   */
   run(script: string, name: string): Promise<string>
   /** Ends what the scripts have started and the shell itself. */
   close(): Promise<void>
 }
 
 const LIMIT_MS = 240_000
-/** Reads the name of a file and runs it here, so that variables, functions and background processes are kept for the next one. */
+/**
+ * Reads the name of a file and sources it, so that variables, functions and background processes are kept for the next
+ * one.
+ */
 const LOOP = `set -euo pipefail; exec 2>&1; while IFS= read -r file; do source "$file" </dev/null; echo "<<$file>>"; done`
 
 /** A bash in the folder of the source tree, with this environment alone besides where programs are found. */

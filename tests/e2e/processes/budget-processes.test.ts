@@ -1,4 +1,5 @@
-// Two processes of one data folder spend from one hard budget: whoever dies of them, what it held is free again, what it spent is spent, and the living keep theirs.
+// Two processes of one data folder spend from one hard budget. When one of them dies, what it held is free again and
+// what it spent is spent, while the living one keeps its own.
 import { expect, test } from 'bun:test'
 import { startKafka } from '../../../infra/kafka/kafka.ts'
 import { type Closing, closedAfterEach } from '../../services/closing.ts'
@@ -113,7 +114,10 @@ const worldOf = async (log: keyof typeof LOGS) => {
   )
   const spent = async () => Math.round((await read<{ spent_usd: number }>(path)).spent_usd * 1_000)
   const holding = async () => (await read<{ instances: { holds_usd: number }[] }>('/admin/v1/instances')).instances
-  /** Requests that the upstream has and does not answer yet: so many, or as many as it takes until each process holds something of the budget. */
+  /**
+   * Requests that the upstream has and does not answer yet: at least `atLeast`, and as many as it takes until each
+   * process holds a part of the budget.
+   */
   const underWay = async (atLeast: number): Promise<Promise<number>[]> => {
     const before = upstream.arrived
     upstream.hold()
@@ -165,7 +169,8 @@ test.each(Object.keys(LOGS) as (keyof typeof LOGS)[])(
     await start()
     await eventually('what both left open is spent', isBooked, { limitMs: LIMIT_MS })
 
-    // In order; then what may have come late of the dead is looked for while others live in their names, and have requests under way.
+    // The processes end in order. After the restart they look for late leases of the dead ones, while others have those
+    // names and requests in flight.
     await gateway.end('SIGTERM')
     await start()
     open = await underWay(8)

@@ -1,4 +1,5 @@
-// Of two processes either is asked for what the other answered a moment ago: by id it is there, and feedback by label is about the latest of both.
+// Either of two processes is asked for a request that the other has just answered: it is found by id, and feedback by
+// label refers to the latest of both.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'

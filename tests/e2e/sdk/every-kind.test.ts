@@ -1,5 +1,6 @@
-// The official OpenAI SDKs, unchanged but for base URL and key, hold one conversation with a fake of every kind's vendor
-// through one gateway process: JavaScript here, Python in every_kind.py. The vendors refuse whatever is wrong on their wire.
+// The official OpenAI SDKs, unchanged except for base URL and key, hold one conversation with a fake of every kind's
+// vendor through one gateway process: JavaScript here, Python in every_kind.py. The vendors refuse everything that is
+// wrong on their wire.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import OpenAI, { AuthenticationError, BadRequestError, InternalServerError, RateLimitError } from 'openai'

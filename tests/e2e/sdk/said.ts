@@ -1,4 +1,4 @@
-// What is said in the conversations with every kind's vendor, what each can do, and answers as a user of an SDK reads them.
+// The conversations with every kind's vendor, what each vendor can do, and answers as a user of an SDK reads them.
 import { expect } from 'bun:test'
 import type OpenAI from 'openai'
 import type { ChatCompletion, ChatCompletionChunk, ChatCompletionMessageParam } from 'openai/resources/chat/completions'
@@ -6,7 +6,10 @@ import { KINDS } from '../../../src/providers/kinds.ts'
 import { ALL_CAPABILITIES } from '../../../src/providers/port.ts'
 import type { Vendor } from '../../services/vendors/vendors.ts'
 
-/** What models of a kind, or one of them, cannot do, or the gateway does not offer there; all else they can. By the vendors' own documents. */
+/**
+ * What all models of a kind, or one of them, cannot do, or the gateway does not offer there, by the vendors' own
+ * documents. Everything else they can do.
+ */
 const LACKS: Readonly<Record<string, readonly string[]>> = {
   anthropic: ['json_mode', 'seed'],
   bedrock: ['json_mode', 'seed'],
