@@ -1,4 +1,5 @@
-// Bodies that are nearly right, one field or more of them anything at all, through every kind to its fake vendor: an answer, or the envelope.
+// Nearly valid bodies, with one or more fields replaced by any value, sent through every kind to its fake vendor: the
+// result is an answer or the envelope.
 import { afterAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Value } from '../../src/lib/schema/schema.ts'

@@ -40,7 +40,10 @@ GET /tools, POST /tools, PUT /tools/{id}, POST /tools/{id}/enabled, DELETE /tool
 GET /tool-invocations, GET /tool-invocations/{id}, GET /agent-runs, GET /agent-runs/{id}`
   .split(',')
   .map((name) => name.trim())
-/** What is planned: the cache's contents, replay, evaluations, tunnels, tool invocations and agent runs. Nothing but 501 stands of it in the document. */
+/**
+ * What is planned: the cache's contents, replay, evaluations, tunnels, tool invocations and agent runs. The document
+ * shows only a 501 for them.
+ */
 const LATER = `
 GET /cache/stats, GET /cache/inspect, POST /cache/invalidate, GET /cache/invalidations, POST /replay, GET /replay, GET /replay/{id},
 GET /evaluations, GET /evaluations/{id}, POST /tunnels/create, POST /tunnels/stop, POST /tunnels/restart, GET /tunnels/status,

@@ -1,4 +1,4 @@
-// Every code of the table through a real gateway over sockets: its envelope, its headers, and nothing in it that is nobody's business.
+// Every code of the table through a real gateway over sockets: its envelope, its headers, and no internals in it.
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../src/providers/kinds.ts'
 import { ERRORS, type ErrorCode } from '../../src/wire/errors.ts'

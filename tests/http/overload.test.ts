@@ -1,4 +1,5 @@
-// What a client sees of admission by load: a cheap refusal that says when to come again, before anything of its request is read.
+// What a client sees of admission by load: a cheap refusal with the time of the next try, before anything of its
+// request is read.
 import { expect, test } from 'bun:test'
 import { LoadGate } from '../../src/lib/event-loop/load-gate.ts'
 import { gatewaysOnUpstream } from './gateways.ts'

@@ -1,4 +1,5 @@
-// Clients that hold connections: those that say nothing, say it slowly, or never read are let go by deadlines, and those that only wait are not.
+// Clients that hold connections: deadlines close those that send nothing, send slowly, or never read; those that only
+// wait stay.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entry, KEY, testGateway } from '../inference/gateway.ts'
 import { EACH_LISTENER, serveApp } from '../services/serve-app.ts'

@@ -1,4 +1,5 @@
-// Bad bodies of every route that takes one, and of those that take none: each is refused, names what is to blame, and changes nothing.
+// Bad bodies for every route that takes one, and bodies for those that take none: each is refused, names the cause, and
+// changes nothing.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { authTable } from '../../../src/http/console-auth.ts'
 import { nameOf } from './world/access.ts'

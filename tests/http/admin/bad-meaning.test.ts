@@ -1,4 +1,5 @@
-// Requests that are well formed and cannot be meant: ids of nobody, of another kind or of another shape; immutable fields; duplicates; queries.
+// Well-formed requests that have no valid meaning: unknown ids, ids of another kind or of another shape; immutable
+// fields; duplicates; queries.
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { AdminRoute } from '../../../src/http/admin/route.ts'
 import { nameOf } from './world/access.ts'

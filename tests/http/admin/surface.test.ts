@@ -1,4 +1,5 @@
-// What holds for every route: bodies, lists, write headers. Made from the route table itself; `tests/http/admin/access/matrix.test.ts` is about who may ask.
+// What holds for every route: bodies, lists, write headers. The tests are made from the route table; permissions are
+// tested in `tests/http/admin/access/matrix.test.ts`.
 import { describe, expect, test } from 'bun:test'
 import { adminTable } from '../../../src/http/admin/runner.ts'
 import { CommitFailure } from '../../../src/state/port.ts'

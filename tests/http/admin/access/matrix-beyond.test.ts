@@ -1,4 +1,5 @@
-// The doors besides the routes that are served: what is planned, other methods, unknown paths, and the console's own. A stranger learns nothing of any.
+// Requests besides the served routes: planned routes, other methods, unknown paths, and the console's own routes.
+// Without credentials, none of them reveals anything.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { SCOPES } from '../../../../src/domain/access/api-key.ts'
 import { PLANNED } from '../../../../src/http/admin/planned.ts'

@@ -1,5 +1,6 @@
-// Every route of `/admin/v1` x every kind of credential, with the exact status and the whole envelope. The routes are those of the route table;
-// who may do what is `tests/http/admin/world/access.ts`, which is written by hand.
+// Every route of `/admin/v1` with every kind of credential, with the exact status and the whole envelope. The routes
+// are those of the route table; the permissions are those of `tests/http/admin/world/access.ts`, which is written by
+// hand.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { SCOPES } from '../../../../src/domain/access/api-key.ts'
 import type { AdminRoute } from '../../../../src/http/admin/route.ts'

@@ -1,4 +1,5 @@
-// The admin surface on the real chain: two instances over one log in memory, with their own folds, commit queues, indexes and data keys.
+// The admin surface on the real chain: two instances over one log in memory, with their own folds, commit queues,
+// indexes and data keys.
 
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'

@@ -1,4 +1,6 @@
-// Overrides for everybody about a word that clients send as their model: of the registry it is everybody's, of an endpoint scope each tenant may have its own.
+// Overrides for every tenant about a word that clients send as their model. When the word names a model of the
+// registry, the override applies to every tenant; when it names an endpoint scope, each tenant may have an override of
+// its own.
 import { expect, test } from 'bun:test'
 import { startGateway } from '../world/gateway.ts'
 

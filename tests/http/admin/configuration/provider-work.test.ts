@@ -1,4 +1,5 @@
-// The routes that have a provider called: what is refused before it is called, what is recorded, what a repeat answers, and what is shown.
+// The routes that call a provider: what is refused before the call, what is recorded, what a repeat answers, and what
+// is shown.
 import { describe, expect, test } from 'bun:test'
 import { CAPABILITIES } from '../../../../src/domain/registry/model.ts'
 import { MOST_RESULTS } from '../../../../src/domain/registry/provider-test.ts'
@@ -19,7 +20,10 @@ const passed = (check: string): Checked => {
   }
 }
 
-/** A gateway with the provider `alpha` and its models `a` (disabled), `b` and `c`, whose tests pass unless `answer` says otherwise. */
+/**
+ * A gateway with the provider `alpha` and its models `a` (disabled), `b` and `c`, whose tests pass unless `answer`
+ * returns otherwise.
+ */
 const withProvider = async (
   answer: (asked: RequestedTest) => readonly Checked[] = ({ checks }) => checks.map(passed),
 ) => {

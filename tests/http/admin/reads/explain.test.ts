@@ -1,5 +1,5 @@
-// `/requests/{requestID}/explain` over a real chain and its history thread: what was, what would have been, and what is said when neither can be computed. That
-// plans come out as they were made is proven by tests/e2e/explain.test.ts.
+// `/requests/{requestID}/explain` over a real chain and its history thread: the past plan, the alternative plan, and
+// the answer when neither can be computed. tests/e2e/explain.test.ts proves that plans come out as they were made.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { FrameQueries } from '../../../../projections/frames/query.ts'
 import { ReadStoreUnavailable } from '../../../../projections/reader.ts'

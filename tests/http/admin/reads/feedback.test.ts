@@ -1,4 +1,5 @@
-// `GET /admin/v1/feedback`: rows are as the document says, with the names of today. What is stored and found is tests/projections/feedback.test.ts.
+// `GET /admin/v1/feedback`: rows match the document and carry the current names. tests/projections/feedback.test.ts
+// covers what is stored and found.
 import { expect, test } from 'bun:test'
 import type { StoredFeedback } from '../../../../projections/feedback/query.ts'
 import { FeedbackRow, feedbackRoutes } from '../../../../src/http/admin/reads/feedback.ts'

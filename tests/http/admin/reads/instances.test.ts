@@ -1,4 +1,5 @@
-// Who holds something of budgets: one that announces itself is shown as live, and is not given up, however long it had nothing to say of budgets.
+// The instances that hold parts of budgets. One that announces itself is shown as live and is not given up, however
+// long it has had nothing to report about budgets.
 import { expect, test } from 'bun:test'
 import { startGateway } from '../world/gateway.ts'
 

@@ -1,5 +1,6 @@
-// Who may do what on `/admin/v1`, written out by hand (docs/behaviour.md: "Scopes", "Tenants"). Nothing here is
-// made from the code: it is what the code is held against. A route that is missing here, or is here with other scopes, fails the matrix.
+// The permissions on `/admin/v1`, written by hand (docs/behaviour.md: "Scopes", "Tenants"). Nothing here is made from
+// the code: the code is compared to it. A route that is missing here, or stands here with other scopes, fails the
+// matrix.
 import type { Method } from '../../../../src/http/admin/route.ts'
 
 export interface Access {

@@ -1,4 +1,4 @@
-// What can be wrong with a body, made from its schema: of every field, at any depth, values that the schema does not take.
+// Invalid bodies, made from a schema: for every field, at any depth, values that the schema refuses.
 import { Kind, type TSchema, t, Value } from '../../../../src/lib/schema/schema.ts'
 
 export interface BadBody {
@@ -114,7 +114,9 @@ export const badBodies = (schema: TSchema, good: object): readonly BadBody[] => 
   return [...values, ...missing, ...foreign, ...twice, ...unreadable]
 }
 
-/** Control characters, line ends, turns of direction, fillers, joiners, selectors and tags, and nothing that anybody sees. */
+/**
+ * Control characters, line ends, direction marks, fillers, joiners, selectors, tags, and other invisible characters.
+ */
 const UNREADABLE = [
   ...['\n', '\u001b[31m', '\u007f', '\u2028', '\u202a', '\u202e', '\u2066', '\u2069', '\u200e', '\u200f'],
   ...['\u3164', '\u2800', '\u115f', '\u1160', '\uffa0', '\ufe0f', '\u200b', '\u200d', '\u{e0001}', '\u{e007f}'],

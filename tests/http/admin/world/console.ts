@@ -1,4 +1,4 @@
-// The door of the console for tests: hashes that cost nothing and are counted, a clock that stands still, events that are kept.
+// Console logins for tests: cheap hashes that are counted, a clock that stands still, events that are kept.
 import type { LoginEvent } from '../../../../src/domain/access/login.ts'
 import { clientsBehind } from '../../../../src/http/clients.ts'
 import type { ConsoleDeps } from '../../../../src/http/console-auth.ts'

@@ -1,4 +1,5 @@
-// A commit that folds at once: decisions without a log, for tests of what stands on top of it. Its results are those of the real one.
+// A commit that folds at once: decisions without a log, for tests of the layers above it. Its results are those of the
+// real one.
 import { ControlState, eventIsValid, foldDecision } from '../../../../src/domain/control.ts'
 import { DECISION_LIMITS, type EventRecord } from '../../../../src/domain/kernel/decision.ts'
 import { Rejection } from '../../../../src/domain/kernel/rejection.ts'

@@ -1,4 +1,5 @@
-// A gateway with every route of the surface that holds one of everything, and for each route the request that succeeds. What sweeps over the route table ask.
+// A gateway with every route of the surface and one row of everything, and for each route the request that succeeds.
+// Used by the tests that run over the whole route table.
 import type { ControlState } from '../../../../src/domain/control.ts'
 import { providerHealth } from '../../../../src/http/admin/answers/health-view.ts'
 import { auditRoutes } from '../../../../src/http/admin/reads/audit.ts'

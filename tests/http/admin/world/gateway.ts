@@ -1,4 +1,5 @@
-// The admin surface as a client sees it, over a control state in memory: a commit that folds at once, no log, no clock of its own.
+// The admin surface as a client sees it, over a control state in memory: a commit that folds at once, without log and
+// clock.
 import { Elysia } from 'elysia'
 import { CHAIN_ROW } from '../../../../src/domain/chain.ts'
 import { type ControlState, EVENT_VERSION } from '../../../../src/domain/control.ts'
@@ -105,7 +106,9 @@ export interface CallOptions {
   readonly scheme?: 'http' | 'https'
 }
 
-/** `further`: routes of read models, mounted in the same table. `work`: what calls providers; nothing but listings when absent. */
+/**
+ * `further`: routes of read models, mounted in the same table. `work`: what calls providers; only listings when absent.
+ */
 export const startGateway = (
   further: readonly AdminRoute[] = [],
   settings: { readonly trustedProxies?: readonly string[]; readonly cookieSecure?: boolean; record?: KnownRecord } = {},

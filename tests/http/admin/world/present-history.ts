@@ -1,4 +1,5 @@
-// A history that knows the present alone: its last decision, no time before it, and of records what it is told. The real one has tests of its own.
+// A history that knows only the present: its last decision, no earlier time, and the records that a test passes in. The
+// real history has separate tests.
 import type { ControlState } from '../../../../src/domain/control.ts'
 import type { PastRead } from '../../../../src/http/admin/as-of.ts'
 import { readPast } from '../../../../src/http/admin/past.ts'

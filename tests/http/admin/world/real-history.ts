@@ -1,4 +1,5 @@
-// The admin surface over a real chain in a data folder of its own, with the history thread: what the past answers is read from the log.
+// The admin surface over a real chain in a separate data folder, with the history thread: answers about the past are
+// read from the log.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
