@@ -1,4 +1,5 @@
-// Rows about parts that this version does not have. Each test fails on the day the part comes, and says what is to be proven then.
+// Rows about parts that this version does not have. Each test fails on the day the part comes, and says what is to be
+// proven then.
 import { afterAll, expect, test } from 'bun:test'
 import { PLANNED } from '../../src/http/admin/planned.ts'
 import { startGateway } from '../http/admin/world/gateway.ts'

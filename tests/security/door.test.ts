@@ -1,4 +1,4 @@
-// What comes in as bytes that no HTTP client would send: whatever it is, nobody is let in by it, and nothing of it is taken for a second request.
+// Bytes that no HTTP client would send: none of them grants access, and no part of them is taken for a second request.
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { entry, KEY, testGateway } from '../inference/gateway.ts'
 import { EACH_LISTENER, serveApp } from '../services/serve-app.ts'

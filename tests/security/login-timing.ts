@@ -1,5 +1,7 @@
-// S16: whether the time of a refused login tells a name that somebody has from one that nobody has: `bun tests/security/login-timing.ts [--names 25]`.
-// Four tries each, fewer than lock a name out, from an address of their own, of both kinds in turn. Prints the difference of the medians, and how often chance alone makes it as large.
+// S16: whether the time of a refused login tells an existing name from an unknown one: `bun
+// tests/security/login-timing.ts [--names 25]`.
+// Four tries each, fewer than lock a name out, each name from a separate address, both kinds in turn. Prints the
+// difference of the medians, and how often chance alone makes it as large.
 import { numberArgument } from '../faults/control/figures.ts'
 import { startGateway } from '../services/gateway.ts'
 

@@ -1,7 +1,10 @@
-// API keys and session tokens stay in no memory of the gateway that is still in use: a real process is asked for all that it can reach, once its requests are answered.
-// What is looked at: strings of the JavaScript heap of the thread that serves, up to the length at which a snapshot cuts them, and the reads of clients'
-// connections. What is not: memory that was freed and is not written over yet, the runtime's own buffers (one read buffer of the event loop, written over by
-// the next reads), and other threads, to which no key is given. Keys of the settings and the environment stay where the operator put them.
+// API keys and session tokens stay in no reachable memory of the gateway: the test reads all that a real process can
+// reach, once its requests are answered.
+// Searched: strings of the JavaScript heap of the serving thread, up to the length at which a snapshot cuts them, and
+// the reads of clients' connections.
+// Not searched: freed memory that is not overwritten yet, the runtime's own buffers (one read buffer of the event loop,
+// overwritten by the next reads), and other threads, which get no key. Keys of the settings and the environment stay
+// where the operator put them.
 import { afterAll, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// The security list: what may be tried, what has to happen, and whether it does. The tests of a row are those whose title begins with its number.
+// The security list: the attack, the required behaviour, and whether it holds. The tests of a row are those whose title
+// begins with its number.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -1,4 +1,5 @@
-// What this program is made of: few packages, each at one exact version with its digest, nothing that runs when it is installed, nothing that calls home.
+// The supply chain: few packages, each at one exact version with its digest, no install scripts, and no package that
+// contacts its vendor.
 import { expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

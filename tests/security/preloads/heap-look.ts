@@ -1,6 +1,7 @@
-// Loaded before a gateway: serves on the unix socket that `HEAP_LOOK` names. `GET /` collects garbage and answers what is reachable then: the strings of
-// the JavaScript heap (`v8` heap snapshot), and the bytes of each read of a client's connection that is still alive. `GET /plant` keeps a string that is
-// made at run time, in a map, as a cache would.
+// Preloaded into a gateway: serves on the unix socket that `HEAP_LOOK` names.
+// `GET /` collects garbage and returns what is reachable then: the strings of the JavaScript heap (`v8` heap snapshot),
+// and the bytes of each read of a client's connection that is still alive.
+// `GET /plant` keeps a string that is made at run time, in a map, as a cache would.
 
 import { fullGC } from 'bun:jsc'
 import { generateHeapSnapshot } from 'bun'
