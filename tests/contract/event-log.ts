@@ -1,4 +1,5 @@
-// What every adapter of the log promises. Run over memory and embedded in event-log.test.ts, over a real broker in kafka.test.ts.
+// The promises of every adapter of the log. Run over memory and embedded in event-log.test.ts, over a real broker in
+// kafka.test.ts.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import {
   type EventLog,

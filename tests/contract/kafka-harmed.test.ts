@@ -101,7 +101,8 @@ describe('on a broker that is harmed', () => {
     await reading
     expect(seen.map(({ offset }) => offset)).toEqual(range(end))
     expectAppended(seen, count, unknown)
-    // The restart began a new epoch. Whoever claims to have read up to the end in the first one has read another history.
+    // The restart began a new epoch. A reader that claims to have read up to the end in the first epoch has read
+    // another history.
     topics.cluster.forget(topic)
     const leader = await topics.cluster.leader(topic, 0, 5_000)
     const connection = await topics.cluster.shared(leader.address, 'ask', 5_000)

@@ -1,4 +1,5 @@
-// A reader in a process of its own, for tests that stop processes: prints `<offset> <value>` for every record, one line each.
+// A reader in a separate process, for tests that stop processes: prints `<offset> <value>` for every record, one line
+// each.
 import { kafkaLog } from '../../src/log/kafka/log.ts'
 
 const [bootstrap = '', topic = '', from = '0'] = process.argv.slice(2)

@@ -7,7 +7,9 @@ export const decoder = new TextDecoder()
 export const range = (count: number, from = 0) => Array.from({ length: count }, (_, index) => from + index)
 export const idle = () => new AbortController().signal
 
-/** Appends until the log says that it has; answers how often it could not say, as the callers of the log go on after it. */
+/**
+ * Appends until the log acknowledges, as the callers of the log do. Returns how many attempts had an unknown outcome.
+ */
 export const appendSurely = async (log: EventLog, topic: string, record: NewRecord): Promise<number> => {
   for (let unknown = 0; ; ) {
     try {
@@ -67,7 +69,9 @@ export const readAll = async (
   return seen
 }
 
-/** Everything that was acknowledged is there, in the order in which it was appended, repeated at most as often as an outcome was unknown. */
+/**
+ * Every acknowledged record is there, in the order of the appends, repeated at most as often as an outcome was unknown.
+ */
 export const expectAppended = (records: readonly LogRecord[], count: number, unknown: number) => {
   const numbers = records.map(({ value }) => Number(decoder.decode(value!)))
   expect([...new Set(numbers)].sort((left, right) => left - right)).toEqual(range(count))

@@ -29,7 +29,10 @@ const linesOf = (stream: ReadableStream<Uint8Array>) => {
   }
 }
 
-/** A reader in a process of its own, stopped for 15 s while records are appended: the lines that it printed, and how many there must be. */
+/**
+ * A reader in a separate process, stopped for 15 s while records are appended. Returns the lines that it printed, the
+ * number of records and the number of unknown outcomes.
+ */
 const readerStopped = async (): Promise<{ seen: string[]; count: number; unknown: number }> => {
   const { bootstrap } = await sharedBroker()
   const topics = testTopics(bootstrap)

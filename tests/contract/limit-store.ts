@@ -186,7 +186,7 @@ interface Entry {
   tokens: number
 }
 
-/** The model: every taking with its time. Whatever is younger than 60 s counts, whatever is older than 61 s does not. */
+/** The model: every use with its time. A use younger than 60 s counts; one older than 61 s does not. */
 const agree = async (
   rules: readonly LimitRule[],
   history: readonly Step[],
