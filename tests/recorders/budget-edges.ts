@@ -1,4 +1,5 @@
-// What stands rarely in the log of budgets, one of each: every reason to refuse, repeats, records of earlier builds, a retirement in parts, a statement in parts.
+// The rare records of the budget log, one of each: every reason to refuse, repeats, records of earlier builds, a
+// retirement in parts, a statement in parts.
 import { accountId } from '../../src/domain/budgets/account.ts'
 import { AccountBook, statedIn } from '../../src/domain/budgets/account-book.ts'
 import type { AccountLimited, BudgetEvent, LeaseTally } from '../../src/domain/budgets/budget-events.ts'

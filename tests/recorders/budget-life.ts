@@ -1,4 +1,5 @@
-// The life that a golden log of budgets records: what instances write into the partition of a tenant in two days. `recorders/record-budget-log.ts` runs it, of this build or of another.
+// The traffic that a golden budget log records: what instances write into the partition of a tenant in two days.
+// `recorders/record-budget-log.ts` runs it, with this build or another one.
 import type { BudgetEvent } from '../../src/domain/budgets/budget-events.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { TOPICS } from '../../src/log/topics.ts'

@@ -1,4 +1,5 @@
-// The life that a golden log records: every write route of the administration, and what else makes control events. `recorders/record-log.ts` runs it.
+// The traffic that a golden log records: every write route of the administration, and every other source of control
+// events. `recorders/record-log.ts` runs it.
 import { LIMITS, PARAMETERS } from './golden-settings.ts'
 
 export interface Answer {

@@ -1,4 +1,5 @@
-// The settings of the installation whose life a golden log records (`recorders/golden-life.ts`): something of every section of `bootstrap:`.
+// The settings of the installation that a golden log records (`recorders/golden-life.ts`): an entry of every section of
+// `bootstrap:`.
 import type { Bootstrap } from '../../src/domain/bootstrap.ts'
 
 export const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }

@@ -1,6 +1,9 @@
-// Records a golden log of budgets: what the instances of a build wrote in a short life, and what this build's fold makes of it.
-// `bun tests/recorders/record-budget-log.ts <name> [source tree]` makes tests/fixtures/budget-logs/<name>.ndjson; `--edges <name>` one of what stands there rarely.
-// They are kept for ever. A build that comes to other verdicts would grant otherwise beside this one: nobody restates them.
+// Records a golden budget log: what the instances of a build wrote in a short life, and the result of this build's
+// fold.
+// `bun tests/recorders/record-budget-log.ts <name> [source tree]` makes tests/fixtures/budget-logs/<name>.ndjson;
+// `--edges <name>` makes one of the rare records.
+// Golden logs are kept for ever and never restated: a build that folds them to other verdicts would grant differently
+// from a build beside it.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { TOPICS } from '../../src/log/topics.ts'

@@ -1,5 +1,6 @@
-// Records one line of each event type that has none yet in `tests/fixtures/events/`: what a real gateway wrote, under a master key for tests only.
-// Run `bun tests/recorders/record-events.ts` after adding a type. Files that exist are never touched.
+// Records one line of each event type that has none yet in `tests/fixtures/events/`, as a real gateway writes it, under
+// a master key for tests only.
+// Run `bun tests/recorders/record-events.ts` after adding a type. Existing files are never touched.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BudgetEvent } from '../../src/domain/budgets/budget-events.ts'
@@ -172,7 +173,10 @@ const sandbox = async (gateway: GatewayProcess): Promise<{ id: string }> => {
   return providers.find(({ name }) => name === 'sandbox')!
 }
 
-/** What a worker writes when a day is over: of one request in a log of its own, since a gateway that was just started has no day behind it. */
+/**
+ * What a worker writes when a day is over, for one request in a separate log: a gateway that has just started has no
+ * finished day.
+ */
 const recordClosedDay = async (): Promise<void> => {
   const database = await sharedPostgres()
   const log = testLog()
@@ -185,7 +189,10 @@ const recordClosedDay = async (): Promise<void> => {
   await database.remove()
 }
 
-/** What instances say of budgets, a day of silence and an hour's statement included: of a log of its own, whose clock is ours. */
+/**
+ * What instances write about budgets, a day of silence and an hour's statement included, in a separate log whose clock
+ * the recorder sets.
+ */
 const recordBudgets = async (): Promise<void> => {
   const world = budgetWorld(budgetRow({ alert_thresholds: [0.1] }))
   const seen = (type: string) =>
@@ -266,7 +273,8 @@ try {
   await gateway.remove()
 }
 
-// What no gateway writes by itself within moments: another version, and a session that was used a quarter of an hour later.
+// Events that no gateway writes by itself within moments: another version, and a session that was used a quarter of an
+// hour later.
 const macKey = decisionMacKey(Buffer.from(MASTER_KEY, 'base64'))
 const written = (type: string, actor: Actor, data: Record<string, unknown>): void => {
   const shared = { parent: '0'.repeat(64), at: '2026-11-20T13:00:00.000Z', cause: null, v: 1 } as const

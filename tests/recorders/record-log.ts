@@ -1,6 +1,7 @@
-// Records a golden log: what a build wrote into its control topic in a short life, and the digest that its own fold comes to.
-// `bun tests/recorders/record-log.ts <name> [source tree]` makes tests/fixtures/logs/<name>.ndjson; `--restate <name>` adds the digest of this build's fold
-// version to one that is there (after FOLD_VERSION was raised). One is recorded for each release; they are kept for ever.
+// Records a golden log: what a build wrote into its control topic in a short life, and the digest of its own fold.
+// `bun tests/recorders/record-log.ts <name> [source tree]` makes tests/fixtures/logs/<name>.ndjson; `--restate <name>`
+// adds the digest of this build's fold version to an existing one (after FOLD_VERSION was raised). One is recorded for
+// each release; they are kept for ever.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -81,8 +82,8 @@ interface Recording {
 const FURTHER_MS = 20 * 60_000
 
 /**
- * A start with other settings, twenty minutes later and with a spool of another name: a session is used again, and an operator gives up the
- * instance that wrote the first part, which holds something of a budget.
+ * A start with other settings, twenty minutes later and with a spool of another name. A session is used again, and an
+ * operator gives up the instance that wrote the first part, which holds a part of a budget.
  */
 const laterLife = async ({ gateway, env }: Recording, call: Call, cookie: string, baseUrl: string): Promise<void> => {
   const { id } = await call('PUT', '/budgets', { scope: { type: 'model', id: 'seeded' }, limit_usd: 1 })
