@@ -1,4 +1,4 @@
-// What of the driver the read models rely on: a connection that dies is an error that can be caught, and the pool goes on.
+// What the read models rely on in the driver: a lost connection is an error that can be caught, and the pool goes on.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import {
   openDatabase,

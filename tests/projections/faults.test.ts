@@ -1,4 +1,5 @@
-// Postgres stopped under the worker: nothing is lost and nothing counted twice. Kills of the worker itself are in `tests/faults/stores/worker-kill.test.ts`.
+// Postgres is stopped under the worker: nothing is lost and nothing counted twice.
+// `tests/faults/stores/worker-kill.test.ts` kills the worker itself.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { eventually } from '../services/eventually.ts'
 import { type PostgresService, startPostgres } from '../services/postgres.ts'

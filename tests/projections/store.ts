@@ -1,4 +1,5 @@
-// The read models of a test file: a database of its own, workers that end with the test that started them, and what stands in the tables.
+// The read models of a test file: a separate database, workers that end with the test that started them, and the
+// contents of the tables.
 import { afterAll, afterEach, beforeAll, beforeEach } from 'bun:test'
 import { type AnyProjection, activeBuild } from '../../projections/builds.ts'
 import type { Sql } from '../../projections/database.ts'
@@ -20,7 +21,10 @@ export interface TestStore {
   readonly databaseUrl: string
   /** Starts a worker on this log; it ends with the test at the latest, which fails when the worker did. */
   follow(log: EventLog, more?: Partial<WorkerOptions>): RunningWorker
-  /** Has a worker bring all that the log holds now into the tables of a model, `requests` when none is named, and stops it; answers their schema. */
+  /**
+   * Runs a worker until all that the log holds now is in the tables of a model, `requests` by default, and stops it.
+   * Returns their schema.
+   */
   fold(log: EventLog, more?: Partial<WorkerOptions> & { readonly model?: string }): Promise<string>
   /** Waits until the active build of a model has applied a partition up to an offset; answers its schema. */
   applied(model: string, next: number, partition?: number): Promise<string>
@@ -51,8 +55,9 @@ const modelNamed = (model: string): AnyProjection => {
 }
 
 /**
- * Call it once, at the top of a test file or of a `describe`: it makes the database before the tests and removes it after them. Each test begins without a table
- * and without a worker; with `kept` the tables and the workers stay from test to test, for tests that ask about one and the same content.
+ * Call it once, at the top of a test file or of a `describe`: it makes the database before the tests and removes it
+ * after them. Each test begins without a table and without a worker; with `kept` the tables and the workers stay from
+ * test to test, for tests about one and the same content.
  */
 export const testStore = ({ kept = false }: { readonly kept?: boolean } = {}): TestStore => {
   let database: TestDatabase

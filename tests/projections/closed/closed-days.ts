@@ -22,7 +22,10 @@ export const outcomes = (): RequestSettled[] =>
     }),
   )
 
-/** Makes the read models from what the log holds, until all days are closed; answers how many requests are in the request log, and usage by day. */
+/**
+ * Makes the read models from the log, until all days are closed. Returns the number of requests in the request log, and
+ * usage by day.
+ */
 export const madeOf = async (store: TestStore, log: EventLog) => {
   const worker = store.follow(log, { tuning: { closeMs: 20 } })
   const schema = await store.applied('requests', ALL_REQUESTS)

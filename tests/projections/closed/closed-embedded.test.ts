@@ -1,4 +1,5 @@
-// Closed days without a broker: segments of the requests are deleted as retention does, Postgres is dropped, and the totals are the same.
+// Closed days without a broker: segments of the requests are deleted as retention does, Postgres is dropped, and the
+// totals are the same.
 import { expect, test } from 'bun:test'
 import { unlinkSync } from 'node:fs'
 import { embeddedLog } from '../../../src/log/embedded/log.ts'

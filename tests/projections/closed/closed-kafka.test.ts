@@ -1,4 +1,5 @@
-// Closed days on a real broker: records of the requests topic are deleted as retention does, Postgres is dropped, and the totals are the same.
+// Closed days on a real broker: records of the requests topic are deleted as retention does, Postgres is dropped, and
+// the totals are the same.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type Kafka, startKafka } from '../../../infra/kafka/kafka.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'

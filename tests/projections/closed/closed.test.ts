@@ -1,4 +1,5 @@
-// Closed days: what the requests topic no longer holds is counted still, once, whatever of it is left and in whatever order it is read.
+// Closed days: requests that the topic no longer holds are still counted, once, whatever part of them is left and in
+// whatever order it is read.
 import { describe, expect, test } from 'bun:test'
 import { type GroupBy, usageQueries } from '../../../projections/usage/query.ts'
 import type { RequestSettled } from '../../../src/domain/events/request.ts'

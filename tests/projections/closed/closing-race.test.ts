@@ -39,7 +39,10 @@ const world = async () => {
   return { log, settle, schema }
 }
 
-/** Closes days; `atFirst` happens once what is published is read and before it is written to the topic. Answers what ends it. */
+/**
+ * Closes days. `atFirst` runs once the published sets are read and before the first write to the topic. Returns a
+ * function that ends the closing.
+ */
 const closing = (log: MemoryLog, atFirst: () => Promise<void>) => {
   let first = true
   const view = log.view({

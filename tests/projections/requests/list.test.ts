@@ -1,4 +1,5 @@
-// Lists of the request log: what they find is what a look at every row finds, whatever the filter and the window; their totals are of the same moment.
+// Lists of the request log: they find what a scan of every row finds, whatever the filter and the window; their totals
+// are of the same moment.
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { openDatabase } from '../../../projections/database.ts'
 import { ReadStoreUnavailable, readActive, readSnapshot } from '../../../projections/reader.ts'

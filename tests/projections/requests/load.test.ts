@@ -1,4 +1,5 @@
-// A rebuild loads the request log, batch after batch folded in a thread: the tables are those that a worker makes record by record.
+// A rebuild loads the request log in batches, each folded in a thread: the tables are those that a worker makes record
+// by record.
 import { describe, expect, test } from 'bun:test'
 import { copyLine, readCopyLine } from '../../../projections/copy.ts'
 import { rebuild } from '../../../projections/rebuild.ts'
@@ -20,7 +21,10 @@ const digests = async (schema: string) => {
   return found
 }
 
-/** Rebuilds the request log in batches of so many records; answers its tables and why batches were looked at record by record. */
+/**
+ * Rebuilds the request log in batches of `maxRecords`. Returns its tables and the reasons why batches were applied
+ * record by record.
+ */
 const loaded = async (log: MemoryLog, maxRecords: number) => {
   const reasons: unknown[] = []
   const note: Diagnostics['info'] = (event, fields) => {
@@ -40,7 +44,10 @@ const loaded = async (log: MemoryLog, maxRecords: number) => {
 
 const HOUR_MS = 3_600_000
 
-/** Requests of three instances over two days, some refused, some whose settlement stands far behind the admission; strings that COPY has to escape. */
+/**
+ * Requests of three instances over two days: some refused, some settled far behind their admission in the log, some
+ * with strings that COPY has to escape.
+ */
 const filled = async (): Promise<MemoryLog> => {
   const log = testLog(3)
   const senders = [0, 1, 2].map((at) => sender(`ins_${at}`))
@@ -72,7 +79,8 @@ describe('a load', () => {
 
   test('leaves to the follower what is out of the ordinary, and goes on behind it', async () => {
     const log = await filled()
-    // A record that is nothing, one that was sent twice, and requests that were settled a second time: in another partition, and far behind.
+    // A record that is no event, one that was sent twice, and requests that were settled a second time: in another
+    // partition, and far behind.
     await log.append(REQUESTS, 1, [{ key: null, value: Buffer.from('nothing') }])
     const again = sender('ins_9')
     const twice = again.record('request.settled', settled('req_1', { at_ms: NOON_MS, outcome: 'orphaned' }))

@@ -1,4 +1,5 @@
-// Rows by their place in the log: each once, whatever partition and time of arrival it is of, however many there are at once.
+// Rows by their place in the log: each once, whatever its partition and time of arrival, however many there are at
+// once.
 import { expect, test } from 'bun:test'
 import { type LogPlace, type RequestFilter, requestQueries } from '../../../projections/requests/query.ts'
 import { testStore } from '../store.ts'

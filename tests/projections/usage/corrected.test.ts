@@ -1,4 +1,5 @@
-// Corrected prices: whatever was asked for, it is what the requests themselves come to at the prices that hold, and nothing that is stored changes.
+// Corrected prices: every usage read equals the sum of its requests at the prices that hold, and nothing that is stored
+// changes.
 import { beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type PriceCorrection, spansOf } from '../../../projections/usage/corrected.ts'
@@ -87,7 +88,10 @@ const outcomeOf = ({ atMs, tenant, calls, known }: Sample, index: number): Reque
   })
 }
 
-/** Thousandths of a nano-USD of each call at the price that holds; what no correction is about, or whose tokens nobody knows, as booked. */
+/**
+ * Thousandths of a nano-USD of each call at the price that holds. As booked where no correction applies or the tokens
+ * are unknown.
+ */
 const costsOf = (sample: Sample, corrections: readonly PriceCorrection[]) =>
   sample.calls.map((call, at) => {
     const held = holding(corrections, call.provider, `m-${call.provider}`, sample.atMs)

@@ -1,4 +1,5 @@
-// Histograms that add up: whatever they are split into, and written and read again, their percentiles stay within 9 % of the true ones.
+// Histograms that add up: however they are split, and after a write and a read, their percentiles stay within 9 % of
+// the true ones.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {

@@ -1,4 +1,5 @@
-// Usage: every figure equals what the outcomes themselves add up to, however they were batched, and whichever of two settlements came first.
+// Usage: every figure equals the sum of the outcomes, however they were batched, and whichever of two settlements came
+// first.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type UsageFigures, usageQueries } from '../../../projections/usage/query.ts'
