@@ -1,5 +1,6 @@
-// The shape of the house (docs/architecture.md), held by a test: which part imports which, how large things grow, which names and reaches are refused.
-// The sources are read with oxc, so type-only imports, re-exports and dynamic imports count too.
+// Tests the structure of the source tree (docs/architecture.md): the imports between parts, the sizes, and the refused
+// names and calls.
+// The sources are parsed with oxc, so type-only imports, re-exports and dynamic imports count too.
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -11,7 +12,10 @@ const TEST_FILE_LINES = 400
 const FOLDER_FILES = 20
 const FUNCTION_LINES = 70
 
-/** Part -> the parts that it may import besides itself. `root` is `src/main.ts` and `src/commands/`; `composition` is what they put together. */
+/**
+ * Part -> the parts that it may import besides itself. `root` is `src/main.ts` and `src/commands/`; `composition` is
+ * what they put together.
+ */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   lib: [],
   config: ['lib'],
@@ -274,7 +278,8 @@ describe('packages', () => {
 })
 
 describe('calls to the outside', () => {
-  // The dialer has the egress rules: who does not go through it is not held by them. The log, Redis and the resolver connect where settings say.
+  // The dialer applies the egress rules; a connection that is opened elsewhere escapes them. The log, Redis and the
+  // resolver connect to addresses of the settings.
   const REACHES =
     /(?<![.\w])fetch\(|Bun\.(?:connect|udpSocket)\b|new WebSocket\b|new (?:XMLHttpRequest|RedisClient|EventSource)\b/
   const MODULES = /^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises)$|^(?:undici|ws|axios|got)$/

@@ -18,7 +18,10 @@ const ROOT = join(import.meta.dir, '..')
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-bundle-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
-/** A source tree whose program starts a thread, reads data and says what it found; `word` comes from what both import. */
+/**
+ * A source tree whose program starts a thread, reads data and prints what it found; `word` comes from a module that
+ * both import.
+ */
 const sources = (word = 'shared'): string => {
   const root = mkdtempSync(join(scratch, 'sources-'))
   const write = (path: string, text: string) => {

@@ -1,4 +1,5 @@
-// The pages of `docs/decisions/`: each has a number, a status and a line in the index, and refers only to what the repository holds.
+// The pages of `docs/decisions/`: each has a number, a status and a line in the index, and refers only to files of the
+// repository.
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -8,7 +8,10 @@ const PROVIDERS: ReadonlySet<unknown> = new Set(
   [...KINDS.values()].flatMap(({ usualEnv, usualBaseUrlEnv }) => [usualEnv, usualBaseUrlEnv]),
 )
 
-/** Whether a gateway reads a variable of this name: settings, first keys, credentials of providers, failpoints, telemetry. */
+/**
+ * Whether a gateway reads a variable of this name: settings, first keys, credentials of providers, failpoints,
+ * telemetry.
+ */
 export const isGatewayVariable = (name: string): boolean => PREFIXES.test(name) || PROVIDERS.has(name)
 
 /** The environment without what a gateway reads. */

@@ -1,11 +1,12 @@
-// What a test runner printed of tests that failed, kept so that it can be told once more at the end, where a reader looks first.
+// Collects what a test runner printed about failed tests, so that it can be repeated at the end of the output, where it
+// is easy to find.
 const MOST_LINES = 80
 const MOST_FAILURES = 20
 /** Behind it the runner repeats the names. */
 const SUMMARY = /^\d+ tests? failed:$/
 const OUTCOME = /^\((pass|fail|skip|todo)\)/
 
-/** Takes the lines of `bun test`; what stands between the line of one test and that of the next belongs to the latter. */
+/** Takes the lines of `bun test`. The lines between those of two tests belong to the latter test. */
 export class Failures {
   private before: string[] = []
   private rest = ''

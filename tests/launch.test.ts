@@ -29,7 +29,9 @@ describe('which Bun', () => {
   })
 })
 
-/** A checkout with nothing but the launcher and what makes bundles, one local dependency, and a program in the place of the command line. */
+/**
+ * A checkout with only the launcher, the bundler, one local dependency, and a program in the place of the command line.
+ */
 const checkout = (program: string): string => {
   const folder = mkdtempSync(join(scratch, 'checkout-'))
   mkdirSync(join(folder, 'src/commands'), { recursive: true })

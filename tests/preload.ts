@@ -1,4 +1,5 @@
-// Before the first test (bunfig.toml): no test sees the caller's settings, nor `gateway.yaml` and `.gateway` of the clone.
+// Runs before the first test (bunfig.toml): no test sees the caller's settings, nor `gateway.yaml` and `.gateway` of
+// the clone.
 import { afterAll } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,5 +1,7 @@
-// `npm test`: installs what the machine lacks, starts a real Kafka broker, Postgres and Redis once, runs every check and every test, stops them.
-// The last line is `N passed, N failed`; the exit code is 0 only when nothing failed. Arguments are file filters, as for `bun test`.
+// `npm test`: installs missing tools, starts a real Kafka broker, Postgres and Redis once, runs every check and every
+// test, stops them.
+// The last line is `N passed, N failed`; the exit code is 0 only when nothing failed. Arguments are file filters, as
+// for `bun test`.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +14,10 @@ import { provideSystemNeeds } from './services/system.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const TEST_TIMEOUT_MS = 60_000
-/** Has clocks of its own and asks for nothing but processor time: it takes what the other tests leave, who mostly wait. */
+/**
+ * The simulation replaces its clock and needs only processor time. It runs beside the other tests, which mostly wait,
+ * and gets the time that they leave.
+ */
 const BESIDE = 'simulation'
 /** How much it gives way to them: as `nice` counts. */
 const GIVES_WAY = 10
@@ -51,7 +56,10 @@ const run = async (args: readonly string[], env: Readonly<Record<string, string>
   return code
 }
 
-/** The same for the test runner, whose words are looked through for what failed. They are passed on as they come, or, `beside` others, once it has ended. */
+/**
+ * Runs the test runner and collects the failures from its output. Passes the output on as it comes, or, `beside`
+ * others, once the runner has ended.
+ */
 const runTests = async (
   args: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -104,7 +112,10 @@ const check = async (name: string, args: readonly string[]) => {
   step(name, code === 0, (performance.now() - startedAt) / 1_000)
 }
 
-/** Starts a service; its address goes to the tests by an environment variable. One that does not start is a failure, never a skip. */
+/**
+ * Starts a service and passes its address to the tests in an environment variable. A service that does not start is a
+ * failure, never a skip.
+ */
 const provide = async (
   name: string,
   start: () => Promise<{ address: string; stop(): Promise<void> }>,
