@@ -1,5 +1,7 @@
-// `bun infra/capabilities.ts <folder> [YYYY-MM-DD]`: writes the capability snapshot again from an unpacked wheel of LiteLLM. No network. Before it, in a temporary folder:
-// `pip download --no-deps litellm`, `python3 -m zipfile -e litellm-*.whl <folder>`. Its table is MIT-licensed (only `enterprise/` is not); the licence is copied beside the snapshot.
+// `bun infra/capabilities.ts <folder> [YYYY-MM-DD]`: writes the capability snapshot again from an unpacked wheel of
+// LiteLLM. Needs no network.
+// Before it, in a temporary folder: `pip download --no-deps litellm`, `python3 -m zipfile -e litellm-*.whl <folder>`.
+// LiteLLM's table is MIT-licensed (only `enterprise/` is not); the licence is copied beside the snapshot.
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {

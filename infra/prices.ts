@@ -1,4 +1,5 @@
-// `bun infra/prices.ts [YYYY-MM-DD]`: writes the price snapshot again from the installed `@pydantic/genai-prices`. No network: raise the package first.
+// `bun infra/prices.ts [YYYY-MM-DD]`: writes the price snapshot again from the installed `@pydantic/genai-prices`.
+// Needs no network: raise the package first.
 // Its data is MIT-licensed; the licence is copied beside the snapshot.
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -35,7 +36,10 @@ const pricesOf = (price: ModelPrice): Prices => {
   return { ...rates(0), ...(tiers.length === 0 ? {} : { tiers }) }
 }
 
-/** As of a day, what is in force and what will be. Where the hour of the day decides, the dearest: a price that is copied cannot follow the clock. */
+/**
+ * The prices in force on a day, and those that are known to follow. Where the price depends on the hour of the day, the
+ * dearest one: a copied price cannot follow the clock.
+ */
 const datedPrices = ({ prices }: ModelInfo, day: string): PricedModel['prices'] => {
   if (!Array.isArray(prices)) return [pricesOf(prices)]
   const dated = new Map<string, Prices>()

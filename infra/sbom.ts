@@ -1,5 +1,6 @@
-// `npm run sbom`: what this program is made of, as CycloneDX 1.6 JSON, from `bun.lock` and the installed packages. The same lock and the same
-// machine give the same bytes: no clock, no chance. Licences are those that the installed packages name; those of other platforms are not installed.
+// `npm run sbom`: the bill of materials of this program as CycloneDX 1.6 JSON, from `bun.lock` and the installed
+// packages. The same lock and the same machine give the same bytes: no clock, no randomness. Licences are those that
+// the installed packages name; packages of other platforms are not installed.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

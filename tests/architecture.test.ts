@@ -5,6 +5,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { parseSync, visitorKeys } from 'oxc-parser'
+import { LINE_COLUMNS, wideFiles, wideLines } from './house/wide-lines.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const FILE_LINES = 400
@@ -324,6 +325,19 @@ describe('size', () => {
       .map((path) => ({ path, lines: readFileSync(join(ROOT, path), 'utf8').trimEnd().split('\n').length }))
       .filter(({ lines }) => lines > TEST_FILE_LINES)
     expect(long).toEqual([])
+  })
+
+  test(`a line has at most ${LINE_COLUMNS} columns, literals of text apart`, () => {
+    // The list only shrinks: `bun tests/house/wide-lines.ts` prints what must stay in it.
+    const listed = new Set(readFileSync(join(import.meta.dir, 'house/wide-lines.txt'), 'utf8').split('\n'))
+    expect([...wideFiles(listed)]).toEqual([])
+  })
+
+  test('a comment and code are measured, a literal is not', () => {
+    const wide = 'x'.repeat(LINE_COLUMNS)
+    expect(wideLines('a.ts', `// ${wide}\nconst a = '${wide}'\nconst b = 1 // ${wide}\nconst ${wide} = 1\n`)).toEqual([
+      1, 3, 4,
+    ])
   })
 
   test(`a function has at most ${FUNCTION_LINES} lines`, () => {

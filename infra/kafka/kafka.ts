@@ -16,7 +16,7 @@ export interface KafkaOptions {
   readonly log?: 'file' | 'inherit'
   /** With one broker: a second port on which it listens, and the port that it tells clients of that one, a proxy's. */
   readonly second?: { readonly port: number; readonly advertised: number }
-  /** A controller in a process of its own, so that brokers may end without the quorum. Otherwise every broker is one. */
+  /** A controller in a separate process, so that brokers may end without the quorum. Otherwise every broker is one. */
   readonly controllerApart?: true
   /** Broker settings beyond or over the defaults. */
   readonly properties?: Readonly<Record<string, string>>
@@ -49,7 +49,10 @@ const HEAP = '-Xmx512m'
 const START_DEADLINE_MS = 90_000
 const STOP_DEADLINE_MS = 15_000
 
-/** Starts a cluster and waits until every broker is in it and answers. Throws with the tail of the broker's log when one does not. */
+/**
+ * Starts a cluster and waits until every broker is in it and answers. Throws with the tail of the broker's log when one
+ * does not.
+ */
 export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => {
   const count = options.brokers ?? 1
   const jars = await fetchJars()
@@ -71,7 +74,8 @@ export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => 
   const controller = isApart ? apartController({ jars, data, port: free[count]!, voters, options }) : null
   const bootstrap = ports.map((port) => `127.0.0.1:${port}`)
   const stop = async () => {
-    // Nothing of a temporary cluster is kept, so nothing needs flushing. Together: a quorum that shrinks waits for itself.
+    // Nothing of a temporary cluster is kept, so nothing needs flushing. All brokers stop together: a quorum that
+    // shrinks waits for itself.
     await Promise.all(brokers.map((broker) => (options.dataDir === undefined ? broker.kill() : broker.stop())))
     await controller?.kill()
     if (options.dataDir === undefined) await rm(data, { recursive: true, force: true })
@@ -278,7 +282,8 @@ interface RunningJava {
   signal(name: 'SIGTERM' | 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void
 }
 
-// The shell holds our end of a pipe: when this process ends, however it does, the broker and its temporary folder go with it.
+// The shell holds one end of a pipe to this process: when this process ends in any way, the broker and its temporary
+// folder go with it.
 const WATCHED = `exec 3<&0
 "$@" >/dev/null 3<&- &
 java=$!

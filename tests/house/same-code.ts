@@ -1,6 +1,9 @@
-// Shows that a move is only a move: `bun tests/house/same-code.ts <before> [<after>]` compares the code of two commits, wherever it stands.
-// Compared is the multiset of top-level statements of `src` and `projections` without imports, comments and white space, so every function body counts.
-// Prints what only one of the two has, and exits with 1 if there is any. Without `<after>`, the working tree is read.
+// Proves that a commit only moves code: `bun tests/house/same-code.ts <before> [<after>]` compares the code of two
+// commits, wherever it stands.
+// It compares the multiset of top-level statements of `src` and `projections` without imports, comments and white
+// space, so every function body counts.
+// Prints the statements that only one of the two has, and exits with 1 if there are any. Without `<after>`, the working
+// tree is read.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseSync } from 'oxc-parser'

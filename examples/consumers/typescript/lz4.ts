@@ -1,6 +1,7 @@
-// Reads LZ4 for kafkajs, which has no reader of its own: `import './lz4.ts'` before the first message.
-// Kafka's other clients (Java, librdkafka and what builds on it, franz-go, Sarama, kafka-python with the package `lz4`) need nothing of the kind.
-// Source: lz4_Frame_format.md and lz4_Block_format.md of lz4/lz4. Its checksums are passed over.
+// Reads LZ4 for kafkajs, which has no reader for it: `import './lz4.ts'` before the first message.
+// Kafka's other clients (Java, librdkafka and its bindings, franz-go, Sarama, kafka-python with the package `lz4`) read
+// it without such a file.
+// Source: lz4_Frame_format.md and lz4_Block_format.md of lz4/lz4. The checksums are skipped.
 import { CompressionCodecs, CompressionTypes } from 'kafkajs'
 
 const BLOCK_CHECKSUM = 0x10

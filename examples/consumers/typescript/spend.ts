@@ -2,7 +2,8 @@
 //
 //   bun spend.ts --brokers localhost:9092 --state spend.db [--follow]
 //
-// Outcomes and offsets are one transaction of one SQLite file: killed at any moment, it goes on where it was, and nothing is counted twice.
+// Outcomes and offsets are one transaction of one SQLite file: killed at any moment, the program continues where it
+// was, and nothing is counted twice.
 // Prints one line of JSON: the spend by tenant, in whole nano-USD (1 USD is 1,000,000,000).
 import { Database } from 'bun:sqlite'
 import { parseArgs } from 'node:util'
@@ -91,8 +92,8 @@ const main = async (): Promise<void> => {
     next.set(partition, mine)
   }
   const atEnd = (): boolean => offsets.every(({ partition, high }) => next.get(partition)! >= BigInt(high))
-  // The offsets of the state are the truth; the group's are only how kafkajs is told where to begin. A group of its own for each run:
-  // kafkajs has no way to be assigned partitions, and two runs on one state would disagree.
+  // The offsets of the state are the truth. The group's offsets only give kafkajs its start. Each run has a separate
+  // group: kafkajs cannot be assigned partitions, and two runs on one state would disagree.
   const groupId = `spend-${crypto.randomUUID()}`
   const start = offsets.map(({ partition }) => ({ partition, offset: String(next.get(partition)) }))
   await admin.setOffsets({ groupId, topic: TOPIC, partitions: start })
