@@ -180,7 +180,7 @@ const partOf = (path: string): string => {
   return first === 'main' || first === 'commands' ? 'root' : first!
 }
 
-/** Of each file, what `find` says is wrong: `path: complaint`. */
+/** The complaints of `find` about each file: `path: complaint`. */
 const complaints = (find: (source: Source) => readonly string[]): string[] =>
   SOURCES.flatMap((source) => find(source).map((complaint) => `${source.path}: ${complaint}`))
 

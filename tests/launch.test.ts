@@ -147,7 +147,7 @@ describe('the launcher', () => {
     const folder = checkout('console.log("from the local Bun")')
     const tools = join(folder, 'tools')
     mkdirSync(tools)
-    // An npm that writes down what it was asked and puts our Bun where the package would have put its own.
+    // A fake npm that records its arguments and puts the running Bun where the package would put its own.
     writeFileSync(
       join(tools, 'npm'),
       `#!/bin/sh

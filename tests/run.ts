@@ -97,7 +97,7 @@ const runTests = async (
   return code
 }
 
-/** What failed is said once more where a reader looks first: thousands of lines may stand between. */
+/** Prints the failures once more at the end, where they are easy to find: thousands of lines may stand between. */
 const tellFailures = () => {
   const told = streams.flatMap((failures) => failures.told)
   if (told.length === 0) return
@@ -151,7 +151,7 @@ const startServices = async (): Promise<Record<string, string>> => {
   return { GATELOG_TEST_KAFKA: kafka, GATELOG_TEST_POSTGRES: postgres, GATELOG_TEST_REDIS: redis }
 }
 
-/** Adds what the JUnit report says. A skipped test counts as failed: nothing here may depend on luck. */
+/** Adds the results of the JUnit report. A skipped test counts as failed: nothing here may depend on luck. */
 const addReport = (path: string, code: number) => {
   let report = ''
   try {

@@ -68,7 +68,7 @@ const load = async (gateways: readonly GatewayProcess[], log: EventLog | null) =
   return { acknowledged, failures, reached }
 }
 
-/** What the log says of what was acknowledged, by a fold of its own. */
+/** Compares the acknowledged writes with the log, by a separate fold. */
 const audited = async (log: EventLog, acknowledged: readonly Acknowledged[]) => {
   const fold = await foldAgain(log, MAC_KEY, new AbortController().signal)
   const tenants = fold.state.table('tenants')

@@ -22,7 +22,7 @@ export interface Contender {
   readonly port: number
   readonly pid: number | null
   readonly headers: Readonly<Record<string, string>>
-  /** What it is asked for: the model of every bench when absent. */
+  /** The requested model; the model of every bench when absent. */
   readonly model?: string
   stop(): Promise<void>
 }
@@ -67,7 +67,7 @@ export const pinned = (
     },
   })
 
-/** `origin`: of the upstream, as `LoadProcess` says it. */
+/** `origin`: of the upstream, as `LoadProcess` reports it. */
 export const startBare = async (origin: string): Promise<Contender> => {
   const child = pinned(0, [process.execPath, join(HERE, 'bare.ts'), origin])
   const { port } = (await jsonLines(child.stdout)()) as { port: number }
@@ -108,7 +108,7 @@ const plainWorld = (origin: string) => ({
 })
 
 const MODEL = 'bench-model'
-/** What a gateway with a second upstream is asked for where that is to answer. */
+/** The model that requests name where the second upstream has to answer. */
 export const SECOND_MODEL = 'other-bench-model'
 const PROVIDERS = 5
 const MOST = 1_000_000_000
@@ -336,7 +336,7 @@ export const startLoad = async (core: number | null = 1): Promise<LoadProcess> =
   }
 }
 
-/** The request of every bench: 640 bytes come back, or 20 chunks. `more`: of `ASKS`, for another answer. */
+/** The request of every bench: the answer has 640 bytes, or 20 chunks. `more`: of `ASKS`, for another answer. */
 export const benchJob = (
   { port, headers, model = MODEL }: Pick<Contender, 'port' | 'headers' | 'model'>,
   mode: 'json' | 'stream',

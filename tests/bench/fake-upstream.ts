@@ -1,7 +1,7 @@
 // The upstream of the benches, plain or over TLS, on raw sockets. It reads only the beginning of a request and sends
 // prepared answers, so that a request of any size costs it a few microseconds.
 
-/** Words in the beginning of a request's body that ask for something else than 20 chunks in four writes. */
+/** Words at the beginning of a request's body that request something other than 20 chunks in four writes. */
 export const ASKS = {
   /** 220 chunks, five to a write. */
   long: 'many chunks please',
@@ -31,7 +31,7 @@ const framed = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${t
 const JSON_ANSWER = Buffer.from(
   `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(ANSWER)}\r\n\r\n${ANSWER}`,
 )
-/** A peer asks for it before it serves. */
+/** A peer requests it before it serves. */
 const MODELS = JSON.stringify({
   object: 'list',
   data: [{ id: 'bench-model', object: 'model', created: 1_760_000_000, owned_by: 'bench' }],
@@ -85,7 +85,7 @@ const WRITES = {
   vendor: writesOf(vendorChunks(CHUNKS.usual), TOGETHER),
 }
 const HELD_CHUNK = Buffer.from(framed(chunkOf({ content: 'word ' }, null)))
-/** With a word: before it comes, a gateway may wait whether another provider is to be asked. */
+/** Contains a word: before the first one, a gateway may wait to decide whether to call another provider. */
 const HELD_FIRST = Buffer.concat([STREAM_HEAD, Buffer.from(FIRST_CHUNK), HELD_CHUNK])
 
 /**

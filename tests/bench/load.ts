@@ -41,7 +41,7 @@ export interface LoadResult {
   readonly seconds: number
   readonly p50Us: number
   readonly p99Us: number
-  /** Requests that the upstreams got meanwhile. */
+  /** Requests that the upstreams received during the job. */
   readonly upstream: { readonly plain: number; readonly secure: number }
 }
 
@@ -68,7 +68,7 @@ const numbering = (request: Buffer, spread: number | undefined): (() => void) =>
 export const numbered = (number: number): string => String(number).padStart(MARK.length, '0')
 
 const TICK_MS = 1
-/** Whoever closes what it has just accepted is not asked again at once. */
+/** A server that closes what it has just accepted gets no new connection at once. */
 const REOPEN_MS = 10
 
 /** Hands out requests as they fall due. */
@@ -132,7 +132,7 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
   const number = numbering(request, job.spread)
   let sent = 0
   const send = (socket: Socket<Client>, sinceMs = performance.now()) => {
-    // What is counted for each request is so for those that are asked for, and no others.
+    // A count per request covers the requested number of requests, and no others.
     if (job.requests !== undefined && sent >= job.requests) return
     sent++
     socket.data.startedAt = sinceMs

@@ -84,7 +84,10 @@ interface Beside {
   readonly times: number
 }
 
-/** Who is slow goes on with what its load gave up on, on the core that all are measured on; for so long at most. */
+/**
+ * A slow peer goes on with requests that its load has given up, on the core that all are measured on; the bench waits
+ * so many times at most.
+ */
 const MOST_RESTS = 100
 const REST_MS = 200
 const REST_SHARE = 0.1

@@ -31,7 +31,7 @@ const WARM: WarmOptions = IS_QUICK ? { roundMs: 3_000, mostRounds: 4 } : {}
 const WARM_SECOND: WarmOptions = IS_QUICK ? { roundMs: 3_000, mostRounds: 2 } : {}
 const WARM_BARE: WarmOptions = { roundMs: 1_500, mostRounds: 1 }
 
-/** What is asked for, of which upstream. `tls`: JSON of one over TLS. */
+/** The kind of request and its upstream. `tls`: JSON of the upstream over TLS. */
 type Mode = 'json' | 'stream' | 'tls'
 interface Course {
   readonly mode: Mode

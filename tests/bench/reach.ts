@@ -5,7 +5,7 @@ import { Changed } from '../../src/state/condition.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import type { GatewayProcess } from '../services/gateway.ts'
 
-/** Tells the records that are measured from the rest, before any of it is parsed. */
+/** Marks the measured records, so that they can be told from the rest before parsing. */
 const MARK = '"reach-'
 const EVERY_MS = 50
 const READ_WITHIN_MS = 10_000
@@ -74,7 +74,7 @@ export const reaches = async ({ log, macKey, gateways, write, warm, running }: R
   const times: number[] = []
   for (let n = 0; running(); n++) {
     const sentAt = performance.now()
-    // A record that lost the race is in the log too, and nobody folds it: the answer says which one counted.
+    // A record that lost the race is in the log too, and no instance folds it: the answer names the one that counted.
     const revision = await write(first!, `reach-${n}`)
     if (revision !== null) {
       const arrivedAtMs = await arrival(revision)

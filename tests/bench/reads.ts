@@ -26,7 +26,7 @@ const ROUTE_MS = 20_000
 const WARM_UP = 5
 const PROJECTED_WITHIN_MS = 600_000
 const SETTINGS = { health: { probe_interval: 'off' } }
-/** Nothing comes in while it is asked. */
+/** No record arrives during the measurement. */
 const QUIET = { ...SETTINGS, worker: { enabled: false } }
 
 interface Made {
@@ -139,7 +139,7 @@ const call = async (
 
 const shareOf = (sorted: readonly number[], share: number): number => sorted[Math.ceil(share * sorted.length) - 1]!
 
-/** Asks again and again, one call after the other; answers whether it was within its aim. */
+/** Calls the route repeatedly, one call after the other. Returns whether it was within its aim. */
 const measure = async (gateway: GatewayProcess, route: Measured, tenantSecret: string): Promise<boolean> => {
   const key = route.asTenant === true ? tenantSecret : undefined
   const statuses = new Map<number, number>()

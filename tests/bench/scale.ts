@@ -25,7 +25,7 @@ import { fillWorld, NAMES, type WorldSize, worldSettings } from './scale/world.t
 const SMALL: WorldSize = { models: 10, keys: 10, policies: 1, candidates: 1 }
 const SIZES = {
   models: [10, 100, 1_000, 10_000],
-  /** As many models, of which ten are asked for. */
+  /** Numbers of models; requests name ten of them. */
   registry: [10, 100, 1_000, 10_000],
   keys: [10, 1_000, 10_000, 100_000, 1_000_000],
   policies: [1, 10, 100, 1_000],

@@ -189,7 +189,7 @@ const chunks = async (sides: Sides) => {
     together.gatelog,
     `five to a write; the bare proxy ${together.bare.toFixed(2)} us, failed ${together.failed} of both`,
   )
-  // To read and write it takes anybody several times the aim, which is that of streams without a pause.
+  // Reading and writing such a chunk takes any proxy several times the aim, which is that of streams without a pause.
   const apart = await further(sides, ` ${ASKS.apart}`)
   const beyond = (apart.gatelog - apart.bare).toFixed(2)
   row(

@@ -51,7 +51,7 @@ describe('on a broker that is harmed', () => {
     await log.append(topic, 0, [fact(0)])
     proxy.dropAnswers = true
     expect(await log.append(topic, 0, [fact(1)]).catch((error: unknown) => error)).toBeInstanceOf(IndefiniteAppend)
-    // Now it cannot even connect, and says that nothing was sent.
+    // Now the log cannot even connect, and reports that nothing was sent.
     expect(await log.append(topic, 0, [fact(2)]).catch((error: unknown) => error)).toBeInstanceOf(LogUnavailable)
     expect(await log.end(topic, 0).catch((error: unknown) => error)).toBeInstanceOf(LogUnavailable)
     proxy.dropAnswers = false

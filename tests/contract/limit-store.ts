@@ -223,14 +223,14 @@ const agree = async (
         entries.push(entry)
         open.push({ ask, buckets: verdict.buckets, entry })
       } else {
-        expect(exceeds(61_000)).toBe(true) // and nobody is refused for what is older than 61 s
+        expect(exceeds(61_000)).toBe(true) // and no request is refused for uses older than 61 s
         await rightWait(verdict, ask, clock, store, exceeds)
       }
     }
   }
 }
 
-/** Until the time that was told the request is refused. */
+/** The request is refused until the time that the refusal names. */
 const rightWait = async (
   verdict: Verdict & { admitted: false },
   ask: LimitRequest,

@@ -50,7 +50,7 @@ interface RequestRow {
   readonly cost_usd: number | null
 }
 
-/** How often each upstream was asked the same. */
+/** How often each upstream received the same request. */
 const times = new Map<string, number>()
 
 /** Answers, fails or refuses, and writes the bill. */

@@ -41,7 +41,7 @@ const upstreamOf = () => {
   return upstream
 }
 
-/** Asks again what was refused for a moment: on a busy machine the log may answer too late. */
+/** Repeats a request that was refused for a moment: on a busy machine the log may answer too late. */
 const asked = async (ask: () => Promise<Response>): Promise<Response> => {
   for (;;) {
     const answer = await ask()
@@ -100,7 +100,7 @@ test('a hard budget is kept, through a kill and a restart', async () => {
     await Promise.all(open)
     gateway.start()
     await gateway.until('serving')
-    // What was under way counts at what it reserved, as its orphaned outcomes say.
+    // A request in flight counts at its reservation, as its orphaned outcome does.
     await eventually('given back', async () => {
       const { reserved_usd, spent_usd } = await standing()
       return reserved_usd === 0 && spent_usd === 0.014 ? true : null
@@ -202,7 +202,7 @@ test('two processes of one machine together admit what a hard budget allows, and
     const statuses = await Promise.all(Array.from({ length: 60 }, chat))
     expect(statuses.filter((status) => ![200, 402, 429].includes(status))).toEqual([])
     expect(upstream.arrived).toBeLessThanOrEqual(ADMITS)
-    // A busy machine may have refused some with 429, to be asked again.
+    // A busy machine may have refused some with 429; they are sent again.
     await eventually('all of it is spent', async () => (await chat()) === 402 && upstream.arrived === ADMITS)
     const refused = await Promise.all(Array.from({ length: 12 }, chat))
     expect([refused.includes(200), upstream.arrived]).toEqual([false, ADMITS])

@@ -154,7 +154,7 @@ const configure = async () => {
   answers.push(await guess.text())
 }
 
-/** Every way out of a request. What the provider says of its failure quotes the key and the prompt, as some do. */
+/** Every end of a request. The provider's failure message quotes the key and the prompt, as some vendors do. */
 const everyWay = async () => {
   const quoting = JSON.stringify({
     error: { message: `bad key ${CANARIES.credential}: ${CANARIES.prompt}`, type: 'x', param: null, code: null },
@@ -205,7 +205,7 @@ const readEverything = async () => {
     reads.push(await (await gateway.request(path)).text())
 }
 
-/** As it is, and as somebody may have encoded it. */
+/** The canary as it is, and in common encodings. */
 const spellings = (canary: string): Buffer[] => {
   const bytes = Buffer.from(canary)
   const quoted = JSON.stringify(canary).slice(1, -1)
@@ -299,7 +299,7 @@ test('S18: no canary is found in any store, topic, metric, trace, line or answer
   )
   expect([places.Redis!.length > 0, places.output!.length > 0]).toEqual([true, true])
   expect(collector.headers[0]!.get('x-key')).toBe(CANARIES['header of the collector']!)
-  // The list of operators shows their names to who may read it.
+  // The list of operators shows their names to a caller with the scope to read it.
   const except: Readonly<Record<string, ReadonlySet<string>>> = { reads: new Set(['name of the operator']) }
   expect(
     Object.fromEntries(Object.entries(places).map(([place, bytes]) => [place, found(bytes, except[place])])),

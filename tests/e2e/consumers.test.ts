@@ -45,7 +45,7 @@ beforeAll(async () => {
   upstream = startUpstream()
   let calls = 0
   upstream.behave(({ path }) => {
-    if (!path.endsWith('/chat/completions')) return {} // a probe: nobody bills it
+    if (!path.endsWith('/chat/completions')) return {} // a probe: it is not billed
     const usage = { prompt: 11 + (calls % 7), completion: 5 + (calls++ % 13) }
     bill.prompt += usage.prompt
     bill.completion += usage.completion
@@ -118,7 +118,7 @@ const records = async (): Promise<Found[]> => {
   return found
 }
 
-/** What the outcomes themselves say: by tenant, the first settlement of each request. */
+/** The truth by the outcomes: by tenant, the first settlement of each request. */
 const truth = (found: readonly Found[]) => {
   const outcomes = new Map<string, RequestSettled>()
   for (const { envelope } of found) {

@@ -1,4 +1,4 @@
-// A history, a key or a file that is not what it was: the start stops in one line that says so.
+// A history, a key or a file that was altered: the start stops with one line that names it.
 import { afterAll, expect, test } from 'bun:test'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ const used = async (name: string): Promise<string> => {
 }
 const startIn = async (data: string, env: Record<string, string> = {}) => {
   const said = await run({ GATEWAY_DATA_DIR: data, GATEWAY_SERVER_PORT: String(freePort()), ...env })
-  // On a slow machine Postgres, which starts beside, is ready before the log is read, and says so.
+  // On a slow machine Postgres, which starts beside, is ready before the log is read, and reports so.
   const errors = said.errors.split('\n').filter((line) => !line.includes('"event":"postgres_ready"'))
   return { ...said, errors: errors.join('\n') }
 }

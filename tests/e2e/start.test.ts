@@ -221,7 +221,7 @@ test.each(EACH_LISTENER)(
       port: 0,
       idleTimeout: 0,
       async fetch(request) {
-        // A probe asks too, and is no request in flight.
+        // A probe calls the provider too, and is no request in flight.
         if (!request.url.endsWith('/chat/completions')) return Response.json({ data: [] })
         asked.resolve()
         await released.promise

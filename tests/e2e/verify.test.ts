@@ -154,7 +154,7 @@ test('read models that no worker has made are a finding, behind the report of th
     const rebuilt = await verified(workerless.folder)
     expect([rebuilt.code, rebuilt.lines]).toEqual([0, []])
 
-    // Tables of another major version are left to whoever starts.
+    // Tables of another major version of Postgres are left to the next start of a gateway.
     const cluster = join(placeOf(join(workerless.folder, 'data/postgres')), 'data')
     writeFileSync(join(cluster, 'PG_VERSION'), '15\n')
     const other = await verified(workerless.folder)

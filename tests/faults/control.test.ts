@@ -13,7 +13,7 @@ import { poison } from './control/poison.ts'
 import { races } from './control/races.ts'
 import { memoryWorld } from './control/world.ts'
 
-/** Says which figure missed, not only that one did. */
+/** Shows which figure missed its aim. */
 const expectGood = (figures: readonly Figure[]) => {
   expect(figures.length).toBeGreaterThan(0)
   expect(figures.filter(({ good }) => !good)).toEqual([])

@@ -1,4 +1,5 @@
-// The failpoints: off unless a test says so, and each dies where it is named. The rig's own N is in `failpoints.ts`.
+// The failpoints: off unless a test sets them, and each ends the process where it is named. The rig's N is in
+// `failpoints.ts`.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { armFailpoint, FAILPOINTS, failpoint } from '../../src/lib/process/failpoints.ts'
 import { runCommand } from '../services/command.ts'

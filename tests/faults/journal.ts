@@ -7,12 +7,12 @@ export interface Seen {
   readonly id: string
   readonly sentMs: number
   readonly firstByteMs: number
-  /** Of prompt and answer, as the answer said; null: it said nothing. */
+  /** Tokens of prompt and answer, as the answer reports them; null: it reports none. */
   readonly tokens: number | null
 }
 
 export interface Journal {
-  /** Resolves when it is on the disk; whoever comes while a sync runs is covered by the next. */
+  /** Resolves when the entry is on the disk. An entry that arrives during a sync is covered by the next one. */
   note(seen: Seen): Promise<void>
   close(): Promise<void>
 }

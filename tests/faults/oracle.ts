@@ -17,7 +17,7 @@ export interface Oracle {
    * must be in the log with any outcome.
    */
   readonly broken: ReadonlySet<string>
-  /** Whole answers of `sandbox-echo` that were not to what was asked. */
+  /** Whole answers of `sandbox-echo` that do not match their request. */
   readonly strange: ReadonlySet<string>
   /** Requests that ended otherwise, by what was seen: a status, `cut`, `error frame`, `no connection`. */
   readonly failures: Map<string, number>
@@ -133,13 +133,13 @@ export const startOracle = (gateway: () => GatewayProcess, clients: number, mode
 /** On a loaded machine too. */
 const ANSWERED_WITHIN_MS = 60_000
 
-/** What an error says, without what tells one request from another. */
+/** The message of an error, without the parts that differ from request to request. */
 const messageIn = (text: string): string =>
   (/"message":"([^"]*)"/.exec(text)?.[1] ?? text).replaceAll(/\d+/g, 'N').slice(0, 80)
 
 const ECHO = 'sandbox-echo'
 
-/** What an answer says, JSON or stream. */
+/** The text of an answer, JSON or stream. */
 const textIn = (text: string): string =>
   [...text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g)].map(([, content]) => JSON.parse(content!) as string).join('')
 

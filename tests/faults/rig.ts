@@ -33,7 +33,7 @@ export const openBroker = async () => {
     proxy,
     folder,
     direct: kafka.bootstrap,
-    /** Without a worker, unless its settings say so: the topic is what is looked at. */
+    /** Without a worker, unless its settings define one: the row reads the topic. */
     gateway: (options: GatewayOptions = {}): GatewayProcess =>
       startGateway({
         ...options,
@@ -73,7 +73,7 @@ export const untilRows = async (gateway: GatewayProcess, since: Date, n: number,
 export const rssMb = (pid: number): number =>
   Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1_024
 
-/** Asks `/health` again and again: how long the serving thread stood still at most, as a client sees it. */
+/** Calls `/health` repeatedly: the longest time that the serving thread was blocked, as a client sees it. */
 export const watchPulse = (gateway: GatewayProcess): { stop(): Promise<number> } => {
   let running = true
   let longestMs = 0

@@ -12,7 +12,7 @@ export interface Settled {
   /** Requests with more than one outcome, records that repeat an id not counted. */
   readonly doubled: number
   readonly outcomes: number
-  /** Records that repeat the id of an earlier one: dropped by who folds. */
+  /** Records that repeat the id of an earlier one: dropped by the fold. */
   readonly repeats: number
   readonly records: number
   readonly otherTokens: number

@@ -61,7 +61,7 @@ export interface Strain {
    * reports it.
    */
   readonly loopDelayMs: number
-  /** `/health`, asked without a pause, as a client sees it. */
+  /** Latency of `/health`, called without a pause, as a client sees it. */
   readonly pulseMs: number
   readonly spoolPeakMb: number
 }

@@ -129,7 +129,7 @@ const expectAnswer = async (response: Response, expected: readonly number[]): Pr
   expect([...Value.Errors(ErrorEnvelope, JSON.parse(text))]).toEqual([])
 }
 
-// 502 only where a vendor was asked: its answer may have been of no use.
+// 502 only where a vendor was called: its answer may have been unusable.
 const POSSIBLE = [200, 400, 401, 402, 403, 404, 502]
 const MODELS = [...vendors.map(({ name }) => name), 'sandbox-echo']
 

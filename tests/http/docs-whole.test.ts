@@ -1,4 +1,4 @@
-// Each operation of `/openapi.json` says all of it: who may, what is sent, what every answer holds and how it fails.
+// Each operation of `/openapi.json` is complete: permissions, request, every answer and its failures.
 import { expect, test } from 'bun:test'
 import { OPERATIONS_ANSWERS } from '../../src/http/docs/operations-answers.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
@@ -28,7 +28,7 @@ const OF_A_STANDARD = ['GET /openapi.json', 'GET /schemas/{name}']
 const answersOf = (responses: Readonly<Record<string, unknown>>) =>
   Object.entries(responses).map(([status, answer]) => [status, resolved(answer as Answer)] as const)
 
-/** Whether a schema says what fields there are. */
+/** Whether a schema names its fields. */
 const saysFields = (schema: Schema): boolean => {
   const { properties, anyOf, allOf, items } = resolved(schema)
   if (items !== undefined) return saysFields(items)

@@ -50,7 +50,7 @@ GET /evaluations, GET /evaluations/{id}, POST /tunnels/create, POST /tunnels/sto
 GET /tunnels/current-url, GET /tunnels/history, GET /tool-invocations, GET /tool-invocations/{id}, GET /agent-runs, GET /agent-runs/{id}`
   .split(',')
   .map((name) => name.trim().replace(' ', ' /admin/v1'))
-/** Routes of `/v1` that are refused with 501 by name, so that a client learns of it. */
+/** Routes of `/v1` that are refused with 501 by name, so that a client gets a clear answer. */
 const REFUSED = ['POST /v1/completions', 'POST /v1/embeddings', 'POST /v1/responses']
 const isAnswered = (name: string): boolean => Object.keys(operationOf(name).responses).some((status) => status < '3')
 

@@ -16,7 +16,7 @@ export interface Wanted {
   upstreamStatus?: number
   retryAfter?: string
   retryable?: boolean
-  /** Who failed; null: nobody was asked. */
+  /** The provider that failed; null: none was called. */
   provider?: string | null
 }
 
@@ -53,7 +53,7 @@ export const startFailing = (listener: Listener) => {
   })
   const server = serveApp(gateway.app, listener)
 
-  /** All that answers have said, for the scan at the end. */
+  /** The text of all answers, for the scan at the end. */
   const said: string[] = []
 
   const expectFailure = async (response: Response, wanted: Wanted): Promise<void> => {

@@ -1,4 +1,4 @@
-// What is told of the metrics: documented, drawn, and served under the names that the documents and the dashboard use.
+// The metrics are documented, drawn, and served under the names that the documents and the dashboard use.
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

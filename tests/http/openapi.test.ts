@@ -1,4 +1,4 @@
-// `/openapi.json`: it names what is served and nothing else, and says of bodies what the gateway does with them.
+// `/openapi.json`: it names the served routes and nothing else, and describes bodies as the gateway reads them.
 import { describe, expect, test } from 'bun:test'
 import { readIntent } from '../../src/inference/intent/intent.ts'
 import { type TSchema, Value } from '../../src/lib/schema/schema.ts'
@@ -84,7 +84,7 @@ describe('the document', () => {
 
   test('tells of every code of the table', async () => {
     const text = JSON.stringify(await documentOf(gatewayWith()))
-    // A client that has left is told nothing.
+    // A client that has left gets no answer.
     for (const code of Object.keys(ERRORS)) if (code !== 'request_canceled') expect(text).toContain(code)
   })
 })

@@ -54,7 +54,7 @@ describe.each(EACH_LISTENER)('behind the %s listener', (listener) => {
     JSON.stringify({ model: 'small', stream, messages: [{ role: 'user', content: 'hi' }] })
   const whole = (body: string) => headOf(body.length) + body
 
-  /** Sends these bytes, then `drip` every half second, and says what came until the server closed the connection. */
+  /** Sends these bytes, then `drip` every half second. Returns what came until the server closed the connection. */
   const until = async (first: string, drip?: string): Promise<string> => {
     const client = await connect(drip)
     client.write(first)

@@ -32,7 +32,8 @@ describe('the driver', () => {
     const reserved = await sql.reserve()
     const [own] = await reserved<{ pid: number }[]>`select pg_backend_pid() as pid`
     await killer`select pg_terminate_backend(${own!.pid})`
-    // Now and then the driver leaves a later one unanswered: it is given up, as the product gives up whatever it asks.
+    // Now and then the driver leaves a later query unanswered: the test abandons it, as the product does with its
+    // queries.
     for (let again = 0; again < 3; again++)
       await expect(within(Promise.resolve(reserved`select 1`), 2_000)).rejects.toThrow()
     reserved.release()

@@ -28,7 +28,7 @@ describe('Postgres is away', () => {
       databaseUrl: postgres.url,
       onStatus: (status) => states.push(...status.map(({ state }) => state)),
     })
-    await postgres.start() // the worker has asked before it was there
+    await postgres.start() // the worker has tried before Postgres was there
     const sql = openSql(postgres.url)
     await applied(sql, 'requests', 100)
     for (let outage = 0; outage < 2; outage++) {

@@ -1,4 +1,4 @@
-// Probes in Postgres: the newest of each provider, whoever made them and in whatever order they come.
+// Probes in Postgres: the newest of each provider, from any instance and in whatever order they come.
 import { describe, expect, test } from 'bun:test'
 import { foldProbeRecord } from '../../projections/probes/project.ts'
 import { probeQueries } from '../../projections/probes/query.ts'
@@ -39,7 +39,7 @@ describe('the probes read model', () => {
       record(one, { ...failed, models: null }),
       record(one, probe(5, { provider_id: 'prov_2' })),
       one.record('probe.recorded', { ...probe(6), ok: 'yes' }),
-      // The same record once more: its sender did not learn of the first.
+      // The same record once more: its sender lost the first acknowledgement.
       one.record('probe.recorded', probe(1), 1),
     ])
     await log.append(OPERATIONS, 1, [record(two, probe(4)), record(two, probe(1))])

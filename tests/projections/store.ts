@@ -32,7 +32,7 @@ export interface TestStore {
   schemaOf(model: string): Promise<string>
   /** Makes every model anew, or those that are named; `print` gets what the operator reads. */
   rebuild(log: EventLog, more?: { readonly models?: readonly string[]; print?(line: string): void }): Promise<void>
-  /** Drops every table: as somebody who has lost the database. */
+  /** Drops every table, as if the database was lost. */
   empty(): Promise<void>
   /** The rows of the request log, by id. */
   requests(schema: string): Promise<readonly RequestCells[]>

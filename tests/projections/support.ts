@@ -87,7 +87,7 @@ export const settled = (id: string, more: Partial<RequestSettled> = {}): Request
   ...more,
 })
 
-/** A filter that asks for all there is, but for the window. */
+/** A filter for all requests of a window. */
 export const ALL_REQUESTS: Omit<RequestFilter, 'fromMs' | 'toMs'> = {
   tenantId: null,
   outcome: null,

@@ -30,7 +30,7 @@ class Writing {
     this.atMs += 1_000
   }
 
-  /** Of terms as builds wrote them before they said when limits were set, where there is no `limits_height`. */
+  /** Terms as builds wrote them before they recorded the height of limits: there is no `limits_height`. */
   open(
     budgetId: string,
     window: readonly [number, number | null],
@@ -140,7 +140,7 @@ const windows = (log: Writing): void => {
   log.tell('lease.settled', 'one.1', soft, { counted: amount(700, 7) })
 }
 
-/** An instance that is given up, in parts; what it says late of that. */
+/** An instance that is given up, in parts, and its late records about it. */
 const retirement = (log: Writing, account: string): void => {
   const other = log.open('bud_f', [0, null], { limit_nano_usd: 5_000, height: 1 })
   log.ask('gone.1', 1, account, 3, 1_000)

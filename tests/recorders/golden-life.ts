@@ -21,7 +21,7 @@ export type Call = (
 
 const PASSWORD = 'a password of many words'
 const OTHER_PASSWORD = 'another one of many words'
-/** The cookie of the operator who stays signed in. */
+/** The cookie of the operator that stays logged in. */
 const people = async (call: Call): Promise<string> => {
   const ada = { username: 'ada', password: PASSWORD }
   const { cookie, operator_id } = await call('POST', '/auth/setup', { ...ada, confirm: PASSWORD })
@@ -247,7 +247,7 @@ const prices = async (call: Call): Promise<void> => {
   await call('POST', `/log/${withdrawn.revision}/revert`)
 }
 
-/** All of it but what needs another time or another instance. Answers the cookie of somebody who is signed in. */
+/** All of it except what needs another time or another instance. Returns the cookie of a logged-in operator. */
 export const live = async (call: Call, baseUrl: string): Promise<string> => {
   const cookie = await people(call)
   for (let n = 0; n < 4; n++) {

@@ -145,7 +145,7 @@ const useMore = async (gateway: GatewayProcess): Promise<void> => {
   await server.stop()
 }
 
-/** Set-up, logins that fail, a password that is changed, an operator who goes. */
+/** Set-up, logins that fail, a changed password, a deleted operator. */
 const useConsole = async (gateway: GatewayProcess): Promise<void> => {
   const [username, password] = ['ada', 'correct horse battery staple']
   const post = (path: string, body: unknown, cookie?: string) =>

@@ -43,7 +43,7 @@ const caller =
 const templateOf = (path: string): string =>
   path.split('?')[0]!.replace(/\/(?:[a-z]+_[0-9a-f-]{36}|[0-9a-f]{64})(?=\/|$)/, '/{id}')
 
-/** Writes of the document that have a success, and were not asked for. */
+/** Documented writes with a success answer that the recorder did not call. */
 const unused = async (gateway: GatewayProcess, used: ReadonlySet<string>): Promise<string[]> => {
   const { paths } = (await (await gateway.request('/openapi.json')).json()) as {
     paths: Record<string, Record<string, { responses: object }>>

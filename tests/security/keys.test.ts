@@ -1,4 +1,4 @@
-// Keys at the door: found by the whole of their digest, and asked about at every request.
+// API keys at authentication: found by the whole of their digest, and looked up at every request.
 import { afterAll, expect, test } from 'bun:test'
 import { authenticate } from '../../src/entry/authenticate.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
@@ -14,7 +14,7 @@ afterAll(async () => {
   await upstream.stop()
 })
 
-/** Keys that are there now, by digest; and what was asked for. */
+/** The present keys, by digest, and the digests that were looked up. */
 const world = () => {
   const known = new Map<string, KeyEntry>()
   const asked: string[] = []
@@ -79,7 +79,7 @@ test('S10: a flood of unknown keys makes nobody known and nobody forgotten, and 
   for (let i = 0; i < 5_000; i++) expect(who(`${PREFIX}${i}`)).toBe(401)
   expect(who(`${PREFIX}good`)).toBe(`${PREFIX}good`)
   asked.length = 0
-  expect(who(`${PREFIX}17`)).toBe(401) // asked again: there is no memory of refusals that could go stale
+  expect(who(`${PREFIX}17`)).toBe(401) // looked up again: refusals are not cached
   expect(asked).toHaveLength(1)
   for (const length of [19, 513, 100_000]) expect([length, who('k'.repeat(length))]).toEqual([length, 401])
   expect(asked).toHaveLength(1) // what cannot be a key is not even looked up

@@ -17,7 +17,7 @@ interface Count {
 const wanted = new Set(process.argv.slice(2).flatMap((text) => Number(/^S(\d+)$/.exec(text)?.[1] ?? []) || []))
 const rows = SECURITY_ROWS.filter(({ number }) => wanted.size === 0 || wanted.has(number))
 
-/** How the tests of each row went; what the runner says is shown when one failed. */
+/** The results of each row's tests; the runner's output is shown when one failed. */
 const runAll = async (): Promise<ReadonlyMap<number, Count>> => {
   const folder = mkdtempSync(join(tmpdir(), 'gatelog-security-'))
   const report = join(folder, 'junit.xml')

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 export interface SecurityRow {
   readonly number: number
-  /** What somebody tries. */
+  /** The attack. */
   readonly attack: string
   readonly promise: string
   /** Why the row cannot be passed: the part that it is about does not exist. Its tests hold that it does not. */

@@ -73,7 +73,7 @@ test('S36: what ships has a permissive licence', () => {
   expect(odd).toEqual([])
 })
 
-/** Hosts in the source that nobody calls: schemas, examples, a page for people. */
+/** Hosts in the source that are never called: schemas, examples, a page for people. */
 const NEVER_CALLED = [
   '127.0.0.1',
   'collector',

@@ -1,4 +1,4 @@
-// The page says what the tests are, and the other way round.
+// The page and the tests name each other, both ways.
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// A fake OpenTelemetry collector on loopback: keeps the spans that it is sent, and answers as it is told to.
+// A fake OpenTelemetry collector on loopback: keeps the spans that it receives, and answers as the test sets it.
 
 export interface CollectedSpan {
   readonly traceId: string

@@ -11,7 +11,7 @@ export interface CommandPlace {
   readonly cwd?: string
   /** All of the environment that it gets, besides what programs are found by. */
   readonly env?: Readonly<Record<string, string>>
-  /** Who runs it; this process's own when absent. */
+  /** The account that runs it; this process's own when absent. */
   readonly account?: { readonly uid: number; readonly gid: number }
 }
 

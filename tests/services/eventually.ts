@@ -1,4 +1,4 @@
-// Waiting for what nothing tells of: another process, a store, a server of somebody else.
+// Waiting for changes that give no event: in another process, a store, a foreign server.
 
 /**
  * Calls `ask` repeatedly until its result is neither null nor false, and returns it. Fails after the limit with `what`,

@@ -23,7 +23,7 @@ const CHECKS = [
   'every_answer',
 ]
 
-/** Parts of the surface: which paths, what is known of them (a module beside this file), and who asks. */
+/** Parts of the surface: the paths, the known facts about them (a module beside this file), and the caller. */
 const PARTS = {
   v1: {
     paths: ['--exclude-path-regex', '^/admin/'],
@@ -58,7 +58,7 @@ export interface Fuzzed {
 export interface FuzzedGateway extends Fuzzed {
   /** Whether it still answers at the end, in words. */
   readonly alive: string
-  /** What `gateway verify` said afterwards. */
+  /** The verdict of `gateway verify` afterwards. */
   readonly verified: Verified
 }
 
@@ -96,7 +96,7 @@ const fuzz = async (url: string, part: FuzzedPart, seconds: number, seed: number
   try {
     const command = ['python3', '-m', 'schemathesis.cli', 'run', `${url}/openapi.json`]
     const options = ['--checks', CHECKS.join(','), '--max-time', String(seconds), '--seed', String(seed)]
-    // What asks a provider may take longer than the ten seconds that it waits by itself.
+    // A request that calls a provider may take longer than the fuzzer's own limit of ten seconds.
     options.push('--request-timeout', String(REQUEST_S))
     const more = [
       '--header',

@@ -74,7 +74,7 @@ const shipped = (): string => {
   return made
 }
 
-/** A port that nobody listens on now. */
+/** A port that no process listens on now. */
 export const freePort = (): number => {
   const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const { port } = listener

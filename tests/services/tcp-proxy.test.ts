@@ -1,4 +1,4 @@
-// The proxy of the fault rig does what it says: a fault that never happens would make every row pass.
+// The proxy of the fault rig applies its faults: a fault that never happens would make every row pass.
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import { eventually } from './eventually.ts'

@@ -17,7 +17,9 @@ export interface TcpProxy {
   bytesPerSecond: number
   /** A share (0 to 1) of the pieces that pass resets its connection instead. */
   resetShare: number
-  /** Asked of each piece that a client sends: whether its connection is reset instead. Null: none is. */
+  /**
+   * Called with each piece that a client sends: whether its connection is reset instead. Null: no connection is reset.
+   */
   resetOn: ((piece: Buffer) => boolean) | null
   readonly connections: number
   /** Ends every connection at once. Returns how many. */
@@ -26,7 +28,7 @@ export interface TcpProxy {
   reset(): number
   /** Sends FIN to every client and passes on what they send all the same. Returns how many. */
   halfClose(): number
-  /** Ends every connection and listens no more: who connects is refused. */
+  /** Ends every connection and stops listening: new connections are refused. */
   refuse(): Promise<void>
   /** Listens again, on the same port. */
   accept(): Promise<void>

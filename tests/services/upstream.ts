@@ -23,7 +23,7 @@ export interface Behaviour {
   /** Calls this tool instead of answering with text. */
   tool?: { name: string; arguments: string }
   finishReason?: string
-  /** null: no usage, even when asked. */
+  /** null: no usage, even when it is requested. */
   usage?: { prompt: number; completion: number } | null
 }
 

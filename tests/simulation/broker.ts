@@ -11,9 +11,9 @@ import { NOBODY, type Owner, type Scheduler } from './scheduler.ts'
 export interface NetworkFaults {
   /** Refused for certain. */
   unavailable: number
-  /** Never arrives; nobody is told. */
+  /** Never arrives; the sender gets no answer. */
   lostRequest: number
-  /** Is written; nobody is told. */
+  /** Is written; the sender gets no answer. */
   lostAnswer: number
   /** Arrives after its sender has given up, behind what was sent later. */
   late: number
@@ -63,7 +63,7 @@ export class Broker {
     return connection
   }
 
-  /** Nobody reads any more, dead processes neither: what still waits keeps all of a run in memory. */
+  /** No reader is left, in dead processes neither: waiting readers would keep all of a run in memory. */
   async close(): Promise<void> {
     for (const connection of this.#connections) await connection.close()
     await this.log.close()

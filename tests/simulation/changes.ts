@@ -12,7 +12,7 @@ export class Changes {
   #id: string | null = CHANGING.budget
   #made = 1
   #isBusy = false
-  /** Its holders are closed with what they told: nobody is told any more what it has spent. */
+  /** Budgets whose holders are closed with what they published: their spending is no longer reported. */
   readonly deleted = new Set<string>()
 
   constructor(
@@ -25,7 +25,7 @@ export class Changes {
 
   change(machine: Machine): void {
     const { run } = this
-    // Where nothing befalls the run, decisions count in the order in which they were asked for.
+    // In a run without faults, decisions count in the order of their commands.
     if (machine.gateway === null || this.#isBusy || this.kind === 'retired') return
     this.#isBusy = this.calm
     const answered = () => {
@@ -59,7 +59,7 @@ export class Changes {
     scheduler.after(1_200, NOBODY, () => {
       const limitNanoUsd = spending!.totalOf(CHANGING.budget) + random.int(40_000, 150_000)
       this.#decide(random.pick(machines), { ...next, limitNanoUsd }, answered)
-      // Whoever asks tells as well.
+      // A machine that requests a lease publishes its counts as well.
       for (const machine of machines) if (machine !== counts) burst(machine, 8, 30)
     })
   }

@@ -1,4 +1,5 @@
-// Operators that change the configuration on any machine, also the same thing at once on two, and what they were told.
+// Operators that change the configuration on any machine, sometimes the same row on two at once, and the answers that
+// they got.
 
 import { decideTenant } from '../../src/domain/access/tenant.ts'
 import { decideBudget } from '../../src/domain/budgets/budget.ts'

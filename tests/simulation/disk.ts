@@ -37,7 +37,7 @@ interface Opened {
 }
 
 export interface DiskFaults {
-  /** Share of writes that take fewer bytes than asked for. */
+  /** Share of writes that take fewer bytes than requested. */
   shortWrites: number
   /** Until then (virtual time) it is full: only what is removed can be written. */
   fullUntilMs: number
@@ -243,7 +243,7 @@ export class SimulatedDisk {
     for (let at = path.length; at > 0; at = path.lastIndexOf('/', at - 1)) this.#directories.add(path.slice(0, at))
   }
 
-  /** With all that is in it, and with who holds it. */
+  /** With all of its contents, and with its lock. */
   #renameDirectory(from: string, to: string): void {
     const moved = (path: string) => `${to}${path.slice(from.length)}`
     const isIn = (path: string) => path === from || path.startsWith(`${from}/`)
@@ -310,7 +310,7 @@ export class SimulatedDisk {
         // The kernel calls pages clean that it could not write: a sync that follows on the same descriptor would lie.
         if (isFailing || opened.failed) {
           opened.failed = true
-          // The next descriptor of the same file is told nothing, and what it syncs is what came later.
+          // The next descriptor of the same file gets no error, and its sync covers only later writes.
           const to = Math.min(covered, inode.length)
           if (to > inode.synced) inode.lost.push({ from: inode.synced, to })
           note('sync fails')

@@ -120,7 +120,7 @@ export class Machine {
     })
   }
 
-  /** Ends the process at once. `power`: the machine with it; then whoever else is on it has been ended before. */
+  /** Ends the process at once. `power`: the machine with it; the caller has then ended all other processes on it. */
   kill(power: boolean): void {
     const { process } = this
     if (process === null) return
@@ -143,7 +143,7 @@ export class Machine {
     run.note(gateway.process.name, `writes a snapshot of ${gateway.live.next} records`)
   }
 
-  /** Whoever is on the same machine, and runs. */
+  /** The running processes of the same machine. */
   together(): Machine[] {
     return this.run.machines.filter(({ disk, process }) => disk === this.disk && process !== null)
   }

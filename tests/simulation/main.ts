@@ -79,7 +79,7 @@ const main = async (): Promise<number> => {
     const seed = progress.next++
     const { trace: keepsTrace, plain: isPlain } = options
     const { violations, digest, lines, events, answered, decided } = runSeed(seed, { keepsTrace, isPlain, focus })
-    // Rejections that nobody listens to are told now, and would end a gateway.
+    // Unhandled rejections are reported now; they would end a gateway.
     await new Promise((resolve) => setImmediate(resolve))
     const found = [...violations, ...unhandled.splice(0).map((error) => `unhandled: ${error}`)]
     progress.events += events

@@ -84,7 +84,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     text: 'if (sender !== null) sender.drain(adopted, late)',
     planted: 'if (sender !== null) await adopted.close({ remove: true })',
   },
-  // What a dead process left in an adopted spool is not told of.
+  // What a dead process left in an adopted spool is not reported.
   'adopted-not-recovered': {
     file: 'src/composition/outcomes.ts',
     text: 'await recover(adopted, closing.signal, isSettled)',
@@ -97,7 +97,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     planted: "if (table !== 'causes') this.#tables.get(table)!.set(id, row)",
     focus: 'snapshots',
   },
-  // The expiry of leases: whoever was away for long spends from what was given to others meanwhile.
+  // The expiry of leases: an instance that was away for long spends what was granted to others since.
   'leases-never-expire': {
     file: 'src/domain/budgets/lease.ts',
     text: 'return nowMs < this.usableUntilMs && nanoUsd',
@@ -116,27 +116,27 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     text: '{ ...evolved, accounts: withOverlapping(accounts, evolved.accounts) }',
     planted: 'evolved',
   },
-  // What begins to hold is granted at once, before others have told what they counted.
+  // A limit that begins to hold is granted from at once, before others have published what they counted.
   'holds-before-told': {
     file: 'src/state/budgets/budgets.ts',
     text: 'line.asksFromMs = nowMs + TOLD_WITHIN_MS',
     planted: 'line.asksFromMs = 0',
     focus: 'counting',
   },
-  // What was only counted is told when its time has come, not when it begins to matter.
+  // What was only counted is published at its usual time, not when it begins to matter.
   'counted-is-told-late': {
     file: 'src/state/budgets/budgets.ts',
     text: 'if (open.lease.untoldSinceMs !== null) leases.tell(open)',
     planted: 'if (open.lease.untoldSinceMs === -1) leases.tell(open)',
     focus: 'counting',
   },
-  // What is granted to a request that has ended meanwhile is held for ever.
+  // A lease that is granted to a request which has ended since is held for ever.
   'late-grants-leak': {
     file: 'src/state/budgets/request-budgets.ts',
     text: 'if (!this.#settled) entry.granted()',
     planted: 'if (this.#asked.length > -1) entry.granted()',
   },
-  // What a retired instance tells late counts beside what it was taken to have left open.
+  // What a retired instance publishes late counts in addition to what was booked as its open amount.
   'retired-counts-twice': {
     file: 'src/domain/budgets/account.ts',
     text: '{ orphaned: minus(orphaned, minus(spent, before.spent)) }',
@@ -155,7 +155,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     text: 'const overran = !isEqual(overrun, overrunIn(before))',
     planted: 'const overran = overrun.nano_usd > before.overrun_nano_usd',
   },
-  // An attempt of which nobody said what it cost is charged what it is believed to have cost.
+  // An attempt without a reported cost is charged its estimate.
   'unsaid-at-its-estimate': {
     file: 'src/state/budgets/request-account.ts',
     text: 'if (atMost !== undefined) {',

@@ -21,19 +21,19 @@ export interface Asked {
   readonly machine: string
   readonly tenant: string
   readonly key: string
-  /** When its first reservation was asked for. */
+  /** When its first reservation was requested. */
   readonly begunMs: number
   /** The admission was acknowledged: from then on the upstream is called. */
   admission: Appended | null
   /** The client holds the whole answer. */
   answered: boolean
-  /** What the outcome cost that the client was told of. */
+  /** The cost of the outcome that the client received. */
   costNanoUsd: number | null
   /** Ids of its records that were acknowledged. */
   readonly acknowledged: RecordId[]
   /** What it reserves of each account: as much as it may come to. */
   parts: readonly BudgetPart[]
-  /** What its records say of that: those that were acknowledged, and the one after them. */
+  /** The reservations in its records: those that were acknowledged, and the one after them. */
   readonly said: string[]
   charges: readonly BudgetCharge[]
   /** What providers bill for it. */
@@ -78,7 +78,7 @@ export class Clients {
   readonly written = new Set<string>()
   /** Some outcome could not be written. */
   lostOutcomes = false
-  /** Some process died, so that a late copy may ask for a lease in its name. */
+  /** A process died, so that a late copy may request a lease in its name. */
   someDied = false
   #number = 0
 
@@ -159,7 +159,7 @@ export class Clients {
       if (asked.tenant === CHANGING.tenant && own !== null && random.chance(0.6))
         ended = await streamed(run, this, asked, gateway, own, cost)
     } catch (error) {
-      // Not recorded, so not made: as the stations do it, the outcome says so if it can.
+      // Not recorded, so not called: as in the stations, the outcome says so if it can.
       if (error instanceof SpoolClosed && asked.admission === null) asked.admission = error.written
       own?.endAttempt(null)
       await this.#settle(asked, gateway, own, atMs, cost.earlier, false)
@@ -198,7 +198,7 @@ export class Clients {
     return { nanoUsd, tokens: tenant === CHANGING.tenant ? random.int(50, 400) : 100 }
   }
 
-  /** Its record is acknowledged. `sinceMs`: when what it says was asked for. */
+  /** The record of the reservation is acknowledged. `sinceMs`: when it was requested. */
   holds(asked: Asked, parts: readonly BudgetPart[], sinceMs: number): void {
     this.run.truth.holds(asked, parts)
     this.run.spending?.holds(asked, parts, sinceMs)

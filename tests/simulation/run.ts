@@ -36,10 +36,12 @@ export interface RunResult {
 }
 
 const DRAIN_LIMIT_MS = 180_000
-/** So long nothing is left to do: what is told later is told at the latest when everybody stops. */
+/** So long nothing is left to do: later records are published at the latest when all processes stop. */
 const QUIET_MS = 2_500
 const STOP_LIMIT_MS = 30_000
-/** Leases that nobody draws from have gone back by then; and what starts closed of them was read by everybody. */
+/**
+ * By then, leases that no request draws from have gone back, and the closings at a start were read by every process.
+ */
 const IDLE_MS = 45_000
 const READ_MS = 8_000
 const MOST_VIOLATIONS = 20
@@ -59,18 +61,18 @@ export class Run {
   readonly widening: Widening | null
   readonly changes: Changes | null
   readonly spending: Spending | null
-  /** What gateways say of budgets in the end. */
+  /** The budgets that gateways report in the end. */
   said: readonly Said[] = []
   readonly violations: string[] = []
   /** Ids of records whose bytes were flipped, and of their requests. */
   readonly damaged = new Set<string>()
-  /** Of what heads of segments say twice, what has lost one copy. */
+  /** Facts stored twice in heads of segments of which one copy is lost. */
   readonly damagedCopies = new Set<string>()
   readonly segmentBytes: number
   readonly silenceMs: number | undefined
   /** What damage may add to what is spent, nano-USD. */
   tolerated = 0
-  /** Somebody lost power. */
+  /** A machine lost power. */
   lostPower = false
   /** Bits flip in heads of segments. */
   readonly hitsHeads: boolean
@@ -101,7 +103,7 @@ export class Run {
     this.machines = machines
   }
 
-  /** Some data folder has more spools than processes: nobody has adopted what a dead one left. */
+  /** A data folder has more spools than processes: what a dead one left is not adopted yet. */
   get hasLeftSpools(): boolean {
     return this.machines.some((machine) => machine.spools().length > machine.together().length)
   }
@@ -284,7 +286,7 @@ export class Run {
     }
   }
 
-  /** `isLast`: nobody starts any more, so every spool is its process's own, or shipped and gone. */
+  /** `isLast`: no process starts any more, so every spool is its process's own, or shipped and gone. */
   #drain(isLast = false): void {
     const { scheduler, machines } = this
     const untilMs = scheduler.nowMs + DRAIN_LIMIT_MS
@@ -301,7 +303,7 @@ export class Run {
     }
   }
 
-  /** Nobody asks: what was held ahead of need goes back. */
+  /** No requests come: what was held ahead of need goes back. */
   #idle(): void {
     if (this.widening === null) return
     this.scheduler.runUntil(this.scheduler.nowMs + IDLE_MS)

@@ -7,13 +7,13 @@ export interface Owner {
   readonly name: string
   alive: boolean
   pausedUntilMs: number
-  /** What came meanwhile, in its order. */
+  /** Events that came during the pause, in their order. */
   held: Scheduled[]
   /** Whose wall clock it reads. */
   readonly machine: { readonly skewMs: number } | null
 }
 
-/** The network, the broker, the disk's platter, and whoever injects faults. */
+/** The owner of events of no process: the network, the broker, the disk's platter, and the injection of faults. */
 export const NOBODY: Owner = { name: '-', alive: true, pausedUntilMs: 0, held: [], machine: null }
 
 export interface Scheduled {
@@ -74,7 +74,7 @@ export class Scheduler {
     })
   }
 
-  /** It goes on with what came meanwhile. */
+  /** The owner resumes with the events that came during the pause. */
   resume(owner: Owner): void {
     owner.pausedUntilMs = 0
     for (const event of owner.held.splice(0)) {

@@ -14,7 +14,7 @@ afterAll(() => {
   for (const child of running) child.kill()
 })
 
-/** Answers what it says and how it ends. */
+/** Runs the simulation. Returns its output and its exit code. */
 const simulate = async (...parameters: string[]): Promise<{ readonly said: string; readonly code: number }> => {
   const child = Bun.spawn([process.execPath, join(import.meta.dir, 'main.ts'), ...parameters], {
     ...{ stdin: 'ignore', stdout: 'pipe', stderr: 'inherit' },

@@ -48,7 +48,7 @@ const eventOf = (index: number): EventRecord => {
   if (index === 0)
     return { type: 'chain.started', data: { chain_id: 'chain_bench', partitions: { 'gateway.requests.v1': 12 } } }
   if (index <= TENANTS) return tenantCreated(`ten_${index - 1}`, `tenant-${index}`)
-  // One that can be asked without a secret: a gateway on this chain is ready.
+  // A provider that can be called without a secret, so that a gateway on this chain is ready.
   if (index === TENANTS + 1) return providerCreated('prov_1', 'prov_1', { kind: 'sandbox', base_url: null })
   if (index < FIRST_KEY) return modelCreated(`mod_${index}`, 'prov_1')
   const older = Math.max(FIRST_KEY, index - (index % 7_919) - (index % 10))

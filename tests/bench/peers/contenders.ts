@@ -157,7 +157,7 @@ export const startNginx = async (origin: string): Promise<Contender> => {
   })
 }
 
-/** What it says of its own version and commit, as in `dev a26fbd1`, where it was built with them. */
+/** The version and commit that the program reports, as in `dev a26fbd1`, where it was built with them. */
 const goModelVersion = (program: string): string => {
   const said = Bun.spawnSync([program, '--version'], { stderr: 'ignore' }).stdout.toString()
   const [, version, commit] = /gomodel (\S+) \(commit: ([^,]+)/.exec(said) ?? []

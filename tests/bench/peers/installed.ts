@@ -7,7 +7,7 @@ import { join } from 'node:path'
 const CACHE =
   process.env.BENCH_PEERS_DIR ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'gatelog-bench-peers')
 
-/** Why a peer is not measured: said in the table. */
+/** Why a peer is not measured; the table shows it. */
 export class NotInstalled extends Error {}
 
 const run = async (command: readonly string[], cwd: string): Promise<void> => {

@@ -26,7 +26,7 @@ export interface Known {
 
 const AIM_MS = 200
 const SERIES_AIM_MS = 300
-/** A filter over a month: searched for a second at most, and the answer says how far. */
+/** A filter over a month: the search takes a second at most, and the answer says how far it came. */
 const SEARCH_AIM_MS = 2_000
 
 const always = (path: string, name = path, aimMs = AIM_MS): Measured => ({ name, path: () => path, aimMs })

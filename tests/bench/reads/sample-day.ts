@@ -68,7 +68,7 @@ interface Written {
   readonly feedback: string | null
 }
 
-/** One request: what it is, what became of it, what was said of it. */
+/** One request: its admission, its outcome and its feedback. */
 const outcomeOf = (serial: number, atMs: number, world: World, random: () => number): Written => {
   const id = `req_${uuid(atMs, serial)}`
   const pick = <Item>(items: readonly Item[]): Item => items[Math.floor(random() ** 2 * items.length)]!

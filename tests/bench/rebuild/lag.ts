@@ -65,7 +65,7 @@ const pidsOf = (gateway: GatewayProcess) => {
       try {
         if (!below.includes(pid) && below.includes(parentOf(pid))) below.push(pid)
       } catch {
-        // It has ended meanwhile.
+        // The process has ended in the meantime.
       }
     }
   }

@@ -10,7 +10,7 @@ const [what = '', dataDir = '', databaseUrl = ''] = process.argv.slice(2)
 const log = embeddedLog({ dataDir, nowMs: Date.now })
 const stopping = new AbortController()
 const shared = { log, databaseUrl, signal: stopping.signal, diagnostics: silent }
-/** What this process holds, now and then: told at the end, in even steps over the run. */
+/** Samples of this process's memory; reported at the end, in even steps over the run. */
 const heldMiB: number[] = []
 const sampling = setInterval(() => heldMiB.push(Math.round(process.memoryUsage.rss() / 2 ** 20)), 250)
 if (what === 'rebuild') {

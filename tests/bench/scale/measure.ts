@@ -21,7 +21,7 @@ export interface Row {
   readonly requests: number
   readonly failed: number
   readonly rssMb: number
-  /** What else there is to say. */
+  /** Further remarks on the row. */
   readonly more?: string
 }
 

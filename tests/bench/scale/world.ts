@@ -31,7 +31,7 @@ const named = (name: string, number: number) => name.replace(MARK, numbered(numb
 
 const PROVIDERS = 5
 const TENANT = 'ten_scale'
-/** Streams that are held open for a row are told nothing meanwhile. */
+/** Streams that are held open for a row receive nothing in the meantime. */
 const LONG_SILENCE = { stream_idle_ms: 600_000 }
 /** Events in a decision: what fits into 64 KiB. */
 const TOGETHER = 80

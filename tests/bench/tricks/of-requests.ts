@@ -155,7 +155,7 @@ const headOf = (client: string): Buffer =>
     ].join('\r\n'),
   )
 const HEADS = [headOf('k'), headOf('m')]
-/** What is asked of a head while a request is served; two of them are there. */
+/** The headers that are looked up while a request is served; two of them are present. */
 const ASKED = ['authorization', 'x-api-key', 'content-type', 'x-gateway-debug', 'x-gateway-policy', 'traceparent']
 const LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[\t ]*([\t\x20-\x7e]*)$/
 

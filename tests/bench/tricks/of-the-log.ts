@@ -86,7 +86,9 @@ const TOGETHER = 32
 /** Of one of the two records of a request with twenty candidates. */
 const LONG_BYTES = 2_900
 const LONG_RECORDS = { unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`, each: TOGETHER } as const
-/** The file begins again there: what is written is in the page cache then, which is kind to who writes more. */
+/**
+ * The file begins again there: the written bytes are in the page cache then, which favours the side that writes more.
+ */
 const FILE_BYTES = 64 * 1024 ** 2
 
 /** Records as long as those of a gateway, whose ids and numbers differ. */

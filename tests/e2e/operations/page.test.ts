@@ -30,7 +30,7 @@ const commandsOf = (language: 'sh' | 'sh kafka') =>
       : [[`${block.section}, line ${block.line}`, block, BLOCKS[at + 1]!] as const],
   )
 
-/** A model that no command of the page asks for: the budget is the incident's own. */
+/** A model that no command of the page requests: the budget is the incident's own. */
 const LEASED = 'sandbox-slow-50'
 
 /** A temporary folder; nothing is made before `prepare`. */

@@ -81,7 +81,7 @@ const worldOf = async (log: keyof typeof LOGS) => {
     await answer?.arrayBuffer().catch(() => null)
     return answer?.status ?? 0
   }
-  /** So many that reach the upstream: what a busy machine refuses for a moment is asked again. */
+  /** Sends requests until one reaches the upstream: what a busy machine refuses for a moment is sent again. */
   const asked = async (): Promise<number> => {
     for (;;) {
       const status = await chat()

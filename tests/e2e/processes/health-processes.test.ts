@@ -1,4 +1,5 @@
-// Two processes of one data folder: what an operator does about the health of a provider is done, and told, in both.
+// Two processes of one data folder: an operator's action on the health of a provider takes effect, and is shown, in
+// both.
 import { expect, test } from 'bun:test'
 import { closedAfterEach } from '../../services/closing.ts'
 import { NO_READ_MODELS } from '../../services/cluster.ts'

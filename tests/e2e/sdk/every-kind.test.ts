@@ -249,7 +249,7 @@ const conversation = (vendor: Vendor) => {
   test('a stream that breaks off is an error of the SDK, behind what came before it', async () => {
     const recorded = recordedBreak(kind)
     if (recorded === null) {
-      // Nobody has seen these vendors fail in the middle of a stream.
+      // No failure of these vendors in the middle of a stream is recorded.
       expect(vendor.assumed || ['azure_openai', 'fireworks', 'perplexity'].includes(kind)).toBe(true)
       return
     }
@@ -326,7 +326,7 @@ for (const vendor of vendors)
     test('the vendor found nothing wrong on its wire', () => {
       expect(vendor.refused).toEqual([])
       expect(vendor.served.answers).toBeGreaterThan(7)
-      // It was asked what it serves when its model was registered.
+      // The vendor was asked for its models when its model was registered.
       if (vendor.listings.length > 0) expect(vendor.served.listings).toBeGreaterThan(0)
     })
   })

@@ -74,7 +74,7 @@ const FAULTS: readonly Fault[] = [
     name: 'drops the answers to what was appended, five times a second',
     begin() {},
     end() {},
-    // For a moment only: who connects anew needs answers before he appends again.
+    // For a moment only: a gateway that connects anew needs answers before it appends again.
     async again() {
       proxy.dropAnswers = true
       await Bun.sleep(20 + Math.random() * 60)

@@ -21,7 +21,7 @@ const CLIENTS = 8
  */
 const EVERY_MS = 20
 const MOST_WRITE_MS = 5_500
-/** What the first byte may wait longer, p99, on a machine that stops a broker meanwhile. */
+/** What the first byte may take longer, p99, on a machine that stops a broker at the same time. */
 const MOST_ADDED_MS = 50
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-broker-'))

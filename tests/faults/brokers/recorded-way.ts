@@ -1,4 +1,4 @@
-// A way to a server on loopback that keeps every byte that passes towards it: what somebody on the way could have read.
+// A way to a server on loopback that keeps every byte sent to it: what an eavesdropper could have read.
 
 import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net'
 
@@ -10,7 +10,10 @@ export interface RecordedWay {
   stop(): void
 }
 
-/** `to`: the server's port; null: nobody, what comes is kept and never answered. `cut`: reset after the first bytes. */
+/**
+ * `to`: the server's port; null: no server, received bytes are kept and never answered. `cut`: reset after the first
+ * bytes.
+ */
 export const startRecordedWay = async (to: number | null, cut = false): Promise<RecordedWay> => {
   const pieces: Buffer[] = []
   const open = new Set<Socket>()
@@ -18,7 +21,7 @@ export const startRecordedWay = async (to: number | null, cut = false): Promise<
   const keep = (socket: Socket) => {
     open.add(socket)
     socket.on('close', () => open.delete(socket))
-    socket.on('error', () => {}) // whoever breaks it off is part of what is tried
+    socket.on('error', () => {}) // a reset by either side is part of the test
   }
   const server = createServer((client) => {
     connections++

@@ -21,7 +21,7 @@ const ROUNDS = numberArgument('rounds', 3)
 const ASK_MS = 10_000
 const ALONE_MS = 4_000
 const DETECTED_WITHIN_MS = 30_000
-/** What a gateway says of a log that lacks what it knew. */
+/** The code that a gateway reports for a log that lacks what it knew. */
 const LOST = 'control_log_lost'
 
 interface Round {

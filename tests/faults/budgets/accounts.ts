@@ -1,4 +1,4 @@
-// The accounts of a budget as its partition says them, folded anew from its first record, past every gateway.
+// The accounts of a budget, folded anew from the first record of its partition, not through a gateway.
 import type { Account } from '../../../src/domain/budgets/account.ts'
 import { AccountBook } from '../../../src/domain/budgets/account-book.ts'
 import type { BudgetEvent } from '../../../src/domain/budgets/budget-events.ts'

@@ -9,7 +9,7 @@ import { earlierBuild } from '../control/other-build.ts'
 import { COST_NANO_USD, type Rig, runRows, startLanes, tally, usdText } from './rig.ts'
 
 const THIS = join(import.meta.dir, '../../..')
-/** The last commit before accounts said when their limits were set, and recovery knew every tenant. */
+/** The last commit before accounts carried the time of their limits, and recovery knew every tenant. */
 const EARLIER = 'c189345'
 /** Requests at once to each instance. */
 const LANES = 4
@@ -18,7 +18,7 @@ const RAISE_USD = 0.15
 /** Nothing was admitted for so long: the limit is spent. */
 const QUIET_MS = 4_000
 const SPENT_WITHIN_MS = 90_000
-/** What nobody draws from goes back after half a minute. */
+/** A lease that no request draws from goes back after half a minute. */
 const IDLE_MS = 60_000
 
 interface Move {

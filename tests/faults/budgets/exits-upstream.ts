@@ -48,7 +48,7 @@ const failure = (status: number): Response =>
 const events = (body: ReadableStream<Uint8Array>): Response =>
   new Response(body, { headers: { 'content-type': 'text/event-stream' } })
 
-/** Begins, and goes on as it is told: `rest` gets the stream and the end of its client. */
+/** Begins a stream and hands it to `rest`, with the end of its client. */
 const begun = (rest: (controller: ReadableStreamDefaultController<Uint8Array>) => void): Response =>
   events(
     new ReadableStream<Uint8Array>({
@@ -63,7 +63,7 @@ const LONG = chunk({ content: 'word '.repeat(400) })
 /** More than a lease holds ahead of need. */
 const LONGEST = chunk({ content: 'word '.repeat(20_000) })
 
-/** Generates for as long as somebody waits. */
+/** Generates for as long as the client waits. */
 const silent = async ({ gone }: Held): Promise<Response> => {
   await gone
   return failure(500)

@@ -7,14 +7,14 @@ import { type Figure, numberArgument } from '../control/figures.ts'
 import { type ExitsUpstream, PROMPT_NANO_USD, startExitsUpstream } from './exits-upstream.ts'
 import { COST_NANO_USD, type Rig, runRows, type Standing, TOKENS, tally, usdText } from './rig.ts'
 
-/** How one request of this path is asked, and what its client does then. Answers what the client saw. */
+/** Sends one request of this path and acts as its client. Returns what the client saw. */
 type Ask = (gateway: GatewayProcess, upstream: ExitsUpstream, prompt: string) => Promise<number>
 
 interface Path {
   readonly model: string
   readonly what: string
   readonly ask: Ask
-  /** The upstream says what it bills: exactly that is spent. Else no less than that. */
+  /** Whether the upstream reports what it bills: exactly that is spent. Otherwise no less than that. */
   readonly isSaid: boolean
 }
 
@@ -90,7 +90,7 @@ const PATHS: readonly Path[] = [
 ]
 
 const AT_ONCE = 100
-/** What nobody draws from goes back after half a minute; a reservation that leaked never does. */
+/** A lease that no request draws from goes back after half a minute; a leaked reservation never does. */
 const IDLE_MS = 75_000
 const ROOM_USD = 1_000
 

@@ -7,7 +7,7 @@ import { COST_NANO_USD, type Rig, runRows, type Standing, startLanes, tally, usd
 const EVERY_MS = 2_000
 /** Requests at once to each instance. */
 const LANES = 8
-/** What nobody draws from goes back after half a minute. */
+/** A lease that no request draws from goes back after half a minute. */
 const IDLE_MS = 60_000
 
 export const kills = async (rig: Rig, times: number): Promise<Figure[]> => {

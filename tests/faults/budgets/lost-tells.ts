@@ -21,7 +21,7 @@ export const lostTells = async (rig: Rig, seconds: number): Promise<Figure[]> =>
   for (const untilMs = performance.now() + seconds * 1_000; performance.now() < untilMs; dropped++) {
     proxy.dropAnswers = true
     await Bun.sleep(Math.random() * DROP_MS)
-    // What was sent meanwhile stands in the log, and its sender does not know.
+    // What was sent while answers were dropped stands in the log, and its sender does not know.
     proxy.cut()
     proxy.dropAnswers = false
     await Bun.sleep(Math.random() * BETWEEN_MS)

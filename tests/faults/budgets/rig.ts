@@ -24,7 +24,7 @@ export interface Upstream {
   billed: number
   /** The `user` of each of them that names one, with what it is billed. */
   readonly billedFor: Map<string, number>
-  /** Of the completion tokens that a client allows, the share that is used; 1 when nothing is said. */
+  /** The share of the client's allowed completion tokens that is used; 1 by default. */
   share: number
   delayMs: number
   stop(): void
@@ -61,12 +61,12 @@ export interface Rig {
   readonly upstream: Upstream
   readonly gateways: readonly GatewayProcess[]
   readonly kafka: Awaited<ReturnType<typeof startKafka>>
-  /** Between the instances and the broker, where it was asked for. */
+  /** Between the instances and the broker, where the row requested it. */
   readonly proxy: TcpProxy | null
   /** A budget of everything that the default tenant spends. */
   budget(limitUsd: number, more?: Record<string, unknown>): Promise<string>
   chat(gateway: GatewayProcess, more?: Record<string, unknown>, headers?: Record<string, string>): Promise<number>
-  /** What a budget says on one gateway. */
+  /** The state of a budget, as one gateway reports it. */
   standing(id: string, gateway?: GatewayProcess): Promise<Standing>
   /**
    * Repeats the verification for a while when it does not match: on a busy machine the last outcomes arrive later than
@@ -112,7 +112,7 @@ export const startRig = async (count: number, options: RigOptions = {}): Promise
   if (proxy !== null) proxy.to = second!.port
   const kafka = await startKafka({ brokers: 1, ...(second === null ? {} : { second }) })
   const { server = {}, ...others } = options.settings ?? {}
-  // What is asked at once is the row's: nothing is refused because the machine is busy.
+  // The row sets how many requests are sent at once: none is refused because the machine is busy.
   const more = { server: { max_event_loop_delay: 'off', ...server }, ...others }
   await initTopics(kafkaSettings(kafka.bootstrap, more), folder)
   const settings = kafkaSettings(proxy === null ? kafka.bootstrap : [`127.0.0.1:${proxy.port}`], more)
@@ -213,7 +213,7 @@ export const startLanes = (rig: Rig, perInstance: number, refusedPauseMs: number
   }
 }
 
-/** A script's whole run, on `--instances`: its figures, or what the instances said when it failed. */
+/** A script's whole run, on `--instances`: its figures, or the instances' output when it failed. */
 export const runRows = async (
   rows: (rig: Rig) => Promise<readonly Figure[]>,
   { instances = 3, ...options }: RigOptions & { readonly instances?: number } = {},

@@ -53,7 +53,7 @@ export const labels = async (rig: Rig, count: number): Promise<Figure[]> => {
     statuses.push(...(await Promise.all(some)))
   }
   const { matches, outcomes } = await rig.verify(id)
-  // On a machine without time some wait too long for a lease, and are told so.
+  // On a busy machine some requests wait too long for a lease, and are refused for it.
   const served = statuses.filter((status) => status === 200).length
   const charged = Math.round((((await rig.standing(id)).spent_usd - before) * 1e9) / COST_NANO_USD)
   return [

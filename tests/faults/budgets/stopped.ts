@@ -13,7 +13,7 @@ const TOLD_MS = 30_000
 /** What the retired one held is free when that is folded everywhere; until then the others are refused it. */
 const SPENT_WITHIN_MS = 60_000
 
-/** The others ask in turn until the budget is spent. */
+/** The others send requests in turn until the budget is spent. */
 const drain = async (rig: Rig, isSpent: () => boolean): Promise<number[]> => {
   const statuses: number[] = []
   const giveUpMs = performance.now() + SPENT_WITHIN_MS

@@ -32,7 +32,7 @@ export const windows = async (rig: Rig, count: number): Promise<Figure[]> => {
   const { zone, endMs } = nextEnd(Date.now())
   console.error(`waits for ${new Date(endMs).toISOString()} (${zone})`)
   await Bun.sleep(Math.max(0, endMs - Date.now() - SOONEST_MS + 5_000))
-  // Each window admits a few more than are asked for.
+  // Each window admits a few more requests than are sent.
   const id = await rig.budget(((count + 20) * COST_NANO_USD) / 1e9, { window: 'hour', timezone: zone })
   await rig.chat(rig.gateways[0]!)
   rig.upstream.delayMs = DELAY_MS

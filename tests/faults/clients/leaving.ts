@@ -171,7 +171,7 @@ const counted = rows as unknown as readonly {
   completion_tokens: number | null
 }[]
 const canceled = counted.filter(({ outcome }) => outcome === 'canceled')
-/** Clients who had read a good part of a stream: its tokens must stand in the outcome. */
+/** Clients that had read a good part of a stream: its tokens must stand in the outcome. */
 const midStream = canceled.filter(
   ({ request_id, stream }) => stream && leavers[Number(request_id.slice(7))]!.read > 2_000,
 )
@@ -193,7 +193,7 @@ console.log(
 console.log(
   `outcomes recorded once: ${recorded} of ${CLIENTS} (${settledText(rows)}; neither canceled nor complete ${strange}); canceled mid-stream without tokens: ${withoutTokens} of ${midStream.length}`,
 )
-// What the gateway says it saw: each request that it read was counted when it ended, or is in flight still.
+// The gateway's own count: each request that it read was counted when it ended, or is in flight still.
 const metrics = await (await gateway.request('/metrics')).text()
 const sumOf = (name: string) =>
   [...metrics.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\d+)`, 'gm'))].reduce(
@@ -204,7 +204,7 @@ const ended = sumOf('gateway_requests_total')
 const inFlight = sumOf('gateway_requests_in_flight')
 const unrecorded = sumOf('gateway_outcomes_unrecorded_total')
 const missing = leavers.filter(({ number }) => !byLabel.has(`leaver-${number}`))
-/** Nobody answered it a byte and no provider was called for it. */
+/** The client got no byte of an answer, and no provider was called for the request. */
 const untouched = missing.filter(({ number, read }) => read === 0 && !upstream.calls.has(number)).length
 const allSeenRecorded = inFlight === 0 && unrecorded === 0 && ended === rows.length && untouched === missing.length
 console.log(

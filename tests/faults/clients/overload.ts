@@ -22,7 +22,10 @@ const factorsAt = process.argv.indexOf('--factors')
 const FACTORS = (factorsAt < 0 ? '0.5,1,3,10' : process.argv[factorsAt + 1]!).split(',').map(Number)
 const FEW = 16
 const MORE_THAN_ANY = 20_000
-/** Each has asked once and could ask again; those that the gateway let go (75 s) are made anew before each step. */
+/**
+ * Each has sent one request and could send another; those that the gateway closed (75 s) are opened anew before each
+ * step.
+ */
 const IDLE_CONNECTIONS = 5_000
 const OPENED_AT_ONCE = 100
 /**
@@ -52,7 +55,8 @@ const request = new TextEncoder().encode(
 const gateway = startGateway({
   settings: {
     worker: { enabled: false },
-    // Said in words: without, a gateway under `npm run faults` (a test's environment) refuses nobody.
+    // Set explicitly: by default, a gateway under `npm run faults` (a test's environment) refuses no request because of
+    // load.
     server: { max_event_loop_delay: IS_OFF ? 'off' : '200ms' },
   },
 })

@@ -34,7 +34,7 @@ const KINDS: readonly Slow[] = [
 const gateway = startGateway({ settings: { server: { idle_timeout: '30s' }, worker: { enabled: false } } })
 await gateway.until('serving', 60_000)
 
-/** What a good client waits for an answer, asked at a fixed pace for so long. */
+/** How long a normal client waits for an answer, at a fixed pace for so long. */
 const goodClient = async (to: GatewayProcess, forMs: number) => {
   const tookMs: number[] = []
   let failed = 0

@@ -21,7 +21,10 @@ const controlOf = async (gateway: GatewayProcess): Promise<string> => {
   return body.checks.control
 }
 
-/** Milliseconds until it holds; infinite when it does not within the time. Meanwhile inference is asked for. */
+/**
+ * Milliseconds until the condition holds; infinite when it does not within the time. Inference requests go on
+ * meanwhile.
+ */
 const until = async (
   gateway: GatewayProcess,
   limitMs: number,

@@ -15,7 +15,7 @@ export const bootEmbedded = async (size: number, aimMs: number): Promise<Figure>
   const code = await child.exited
   const fromLog = msIn(text, 'from the log')
   const fromSnapshot = msIn(text, 'from the snapshot')
-  // Its own code only says whether its aims were met.
+  // The exit code of the script only shows whether its aims were met.
   if (Number.isNaN(fromLog + fromSnapshot))
     throw new Error(`the bench of ${size} decisions ended with ${child.signalCode ?? code} and said: ${text}`)
   const equal = text.includes('state: equal')

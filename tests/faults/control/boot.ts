@@ -39,7 +39,7 @@ const until = async (what: string, holds: () => boolean): Promise<void> => {
   }
 }
 
-/** What the instances say of themselves, by the epoch of each start: their latest word. */
+/** The latest announcement of each start, by its epoch. */
 const announcements = (log: EventLog) => {
   const latest = new Map<string, InstanceAnnounced>()
   const stop = new AbortController()

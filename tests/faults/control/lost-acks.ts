@@ -20,7 +20,7 @@ interface Tally {
   never: number
 }
 
-/** Sends the command as a caller does who is told that the outcome is unknown: again, with the same Idempotency-Key. */
+/** Sends the command as a caller does after an unknown outcome: again, with the same Idempotency-Key. */
 const persist = async ({ queue }: Instance, slug: string, tally: Tally): Promise<CommitResult | null> => {
   const cause = { id: sha256Hex(`cause ${slug}`), body: sha256Hex('body') }
   for (let repeat = 0; repeat < MAX_REPEATS; repeat++) {

@@ -86,7 +86,7 @@ const use = async (gateway: GatewayProcess): Promise<string> => {
   return last.headers.get('x-gateway-revision') ?? ''
 }
 
-/** `refused`: it ended by itself and said why in one line that names the topic. Otherwise what it does with set-up. */
+/** `refused`: it ended by itself, with one line that names the topic. Otherwise whether set-up is open. */
 const started = async (gateway: GatewayProcess): Promise<{ refused: boolean; setupOpen: boolean; said: string }> => {
   gateway.start()
   const before = gateway.output().length

@@ -36,7 +36,7 @@ const EDITS: readonly (readonly [string, string])[] = [
   ],
 ]
 
-/** The folder of a build whose newest event version is one higher. Who makes it removes it. */
+/** The folder of a build whose newest event version is one higher. The caller removes it. */
 export const newerBuild = (): string => {
   const root = mkdtempSync(join(tmpdir(), 'gatelog-newer-build-'))
   for (const part of PARTS) cpSync(join(ROOT, part), join(root, part), { recursive: true })
@@ -51,7 +51,7 @@ export const newerBuild = (): string => {
   return root
 }
 
-/** The folder of the build that an earlier commit makes, with the packages of this one. Who makes it removes it. */
+/** The folder of the build that an earlier commit makes, with the packages of this one. The caller removes it. */
 export const earlierBuild = (commit: string): string => {
   const root = mkdtempSync(join(tmpdir(), 'gatelog-earlier-build-'))
   const archive = Bun.spawnSync(['git', '-C', ROOT, 'archive', commit, ...PARTS])

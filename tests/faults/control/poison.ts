@@ -11,7 +11,7 @@ import { agreeing, closeAll, kafkaWorld, openInstances, type World } from './wor
 const text = (value: string): Uint8Array => Buffer.from(value)
 const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
 
-/** A record with a valid MAC over whatever it says. */
+/** A record with a valid MAC over any contents. */
 const signed = (body: string): Uint8Array => text(`${body.slice(0, -1)},"mac":"${hmacHex(macKey, body.slice(0, -1))}"}`)
 
 const decision = (parent: string, events: readonly EventRecord[], more: object = {}) => ({
@@ -123,7 +123,9 @@ export const poison = async (world: World, rounds: number): Promise<readonly Fig
     await closeAll(world, instances)
   }
 
-  /** What a newer build writes: everybody serves on, nobody writes, the row that it names is refused. */
+  /**
+   * A record of a newer build: every instance keeps serving, none writes, and the row that the record names is refused.
+   */
   async function unknownType(all: readonly Instance[]): Promise<Figure> {
     const tip = all[0]!.live.tip
     const event = { type: 'tenant.frozen_by_a_newer_build', data: { id: 'ten_r0-0' } }

@@ -30,7 +30,7 @@ interface Tally {
   sentElsewhere: number
 }
 
-/** Writes and asks on one instance until it is stopped; while that one is down it is not asked. */
+/** Sends writes and inference to one instance until it is stopped; pauses while that instance is down. */
 const load = async (gateway: GatewayProcess, name: string, tally: Tally, signal: AbortSignal): Promise<void> => {
   const body = { model: 'sandbox-echo', messages: [{ role: 'user', content: 'Hello' }] }
   for (let n = 0; !signal.aborted; n++) {
@@ -48,7 +48,7 @@ const load = async (gateway: GatewayProcess, name: string, tally: Tally, signal:
       else tally.served++
       if (answer.status >= 500 && answer.status !== 503) tally.served5xx++
     } catch {
-      // down: a load balancer would ask another one
+      // down: a load balancer would send the request to another instance
     }
     await Bun.sleep(PAUSE_MS)
   }
@@ -83,7 +83,7 @@ interface Announced {
   /** Offsets that several undegraded instances announced, and at how many of them their digests differ. */
   readonly offsets: number
   readonly different: number
-  /** The longest time, by the broker's clock, that one which went on afterwards said nothing. */
+  /** The longest silence, by the broker's clock, of an instance that went on afterwards. */
   readonly silentMs: number
 }
 

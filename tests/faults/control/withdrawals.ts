@@ -21,7 +21,7 @@ const WARM = 20
 interface Withdrawn {
   /** Sends it to the first instance. */
   withdraw(): Promise<Response>
-  /** Asks another one for it; true while it is given. */
+  /** Sends the request to another instance; true while it is granted. */
   isGiven(gateway: GatewayProcess): Promise<boolean>
 }
 
@@ -99,12 +99,12 @@ interface Tally {
   readonly fromSendMs: number[]
   /** Began after the answer and were given all the same. */
   acceptedAfter: number
-  /** Of those, how many after an answer that said that all had applied it. */
+  /** Of those, how many came after an answer that reported all instances as up to date. */
   acceptedAfterAll: number
   appliedByAll: number
 }
 
-/** Asks until it is refused, or nothing is withdrawn after all. */
+/** Repeats the request until it is refused, or the withdrawal is called off. */
 const hammer = async (
   gateway: GatewayProcess,
   { isGiven }: Withdrawn,
@@ -156,7 +156,7 @@ const once = async (withdrawn: Withdrawn, others: readonly GatewayProcess[], tal
   }
 }
 
-/** Clients that ask for another model of another provider until they are stopped. */
+/** Clients that request another model of another provider until they are stopped. */
 const startLoad = async ({ first, others }: ReturnType<typeof world>, what: string, clients: number) => {
   const name = `load-${what.replaceAll(/\W+/g, '-')}`
   const provider = await first.request('/admin/v1/providers', { body: { name, kind: 'sandbox' } })
@@ -267,7 +267,7 @@ export const withdrawals = async (options: Options, given: Kafka | null = null):
     for (const kind of kindsOf(here, providers[0]!.id)) figures.push(await figureOf(kind, here, options))
     figures.push(await whileOneIsStopped(here, Math.min(options.times, 20)))
     const revival = { body: { kill: false, reason: 'withdrawals' } }
-    await here.first.request(`/admin/v1/providers/${providers[0]!.id}/kill`, revival) // whoever uses this broker next
+    await here.first.request(`/admin/v1/providers/${providers[0]!.id}/kill`, revival) // for the next user of this broker
     return figures
   } finally {
     for (const gateway of gateways) await gateway.remove()

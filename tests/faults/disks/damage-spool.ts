@@ -87,7 +87,7 @@ const damage = (name: string, round: number): { readonly how: string; readonly h
 
 interface Sent {
   readonly envelopes: ReadonlySet<string>
-  /** What each request was told to have become, in every settlement with an id of its own. */
+  /** The reported outcomes of each request, of every settlement with a distinct id. */
   readonly settled: ReadonlyMap<string, readonly string[]>
 }
 

@@ -20,7 +20,7 @@ const DISK_MB = 256
 const FULL_MS = 6_000
 const HEALS_WITHIN_MS = 15_000
 
-/** Takes what is left, or as much of it as nobody else takes meanwhile. */
+/** Takes the free space, or as much of it as no other writer takes first. */
 const fill = (folder: string, path: string): void => {
   const { bavail, bsize } = statfsSync(folder)
   try {

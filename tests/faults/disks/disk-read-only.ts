@@ -30,7 +30,7 @@ run('mkfs.ext4', '-q', '-O', '^has_journal', image)
 const mount = () => run('mount', '-o', 'loop,errors=remount-ro', image, disk)
 const unmount = () => run('umount', disk)
 
-/** Tells the file system that it is damaged. */
+/** Makes the file system treat itself as damaged. */
 const damage = (): void => {
   const found = Bun.spawnSync(['findmnt', '-n', '-o', 'SOURCE', disk]).stdout.toString().trim()
   writeFileSync(`/sys/fs/ext4/${basename(found)}/trigger_fs_error`, '1')

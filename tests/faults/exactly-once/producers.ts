@@ -151,7 +151,7 @@ const spoolSink = async (dataDir: string): Promise<Sink> => {
   }
 }
 
-/** An instance that now and then does not learn that the broker took a batch, and sends it again. */
+/** An instance that now and then loses the acknowledgement of a batch, and sends it again. */
 const topicSink = async (log: EventLog): Promise<Sink> => {
   const counts: Record<SpoolTopic, number> = {
     requests: (await log.partitions(TOPICS.requests.name)).length,

@@ -22,7 +22,7 @@ export interface KillRun {
   readonly outcomes: number
   /** Afterwards everything in Postgres is dropped under a worker that makes it anew. */
   readonly wipes?: boolean
-  /** Told now and then. */
+  /** Called with a line of progress now and then. */
   readonly progress?: (line: string) => void
 }
 
@@ -32,7 +32,7 @@ export interface KillReport extends Differences {
   /** Kills that met a transaction of the worker. */
   readonly insideTransactions: number
   readonly seconds: number
-  /** To make all anew in one go, and by a worker that found an empty database; null: that was not asked for. */
+  /** Seconds of a rebuild in one go, and by a worker that found an empty database; null: not requested. */
   readonly rebuiltS: number
   readonly wipedS: number | null
 }

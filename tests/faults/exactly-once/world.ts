@@ -9,7 +9,7 @@ import { ensureTopics } from '../../../src/log/kafka/topics.ts'
 import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS, type Topic } from '../../../src/log/topics.ts'
 
-/** What a worker process is told of it, as JSON. */
+/** The log of the run as it is passed to a worker process, as JSON. */
 export type WorldLog =
   | { readonly adapter: 'embedded'; readonly dataDir: string }
   | { readonly adapter: 'kafka'; readonly brokers: readonly string[]; readonly prefix: string }

@@ -31,7 +31,8 @@ export const unequal = (explained: Body, stored: Stored, { said }: Sent): string
   const shown = explained.candidates as readonly Shown[]
   const order = explained.order as readonly number[]
   const ordered = decision?.order ?? [...order].sort((a, b) => a - b)
-  // Who wants the primary or nothing is refused when that one is not well: nobody is called, whoever else could be.
+  // A request that allows only the primary is refused when the primary is unhealthy: no provider is called, though
+  // others could be.
   const first = explained.refused === null ? order.find((place) => shown[place]!.rejected_reason === null) : undefined
   const pairs: [name: string, now: unknown, then: unknown][] = [
     ['computed', explained.computed, true],

@@ -1,4 +1,4 @@
-// Random requests, and what the gateway said of each when it decided: the debug block of its answer.
+// Random requests, and the gateway's account of each at the time of its decision: the debug block of its answer.
 import type { GatewayProcess } from '../../services/gateway.ts'
 import { type Dice, MODELS, type World } from './world.ts'
 

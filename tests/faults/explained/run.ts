@@ -101,7 +101,7 @@ const schemas = (sql: Sql, model: string): Promise<string[]> =>
     return rows.length > 0 && rows.map(({ schema_name }) => schema_name)
   })
 
-/** A frame reaches Postgres by another way than the request: who asks at once may be told to come again. */
+/** A frame reaches Postgres by another way than the request: an immediate read may have to be repeated. */
 const NOT_YET = /has not been read from the log/
 const ATTEMPTS = 100
 

@@ -18,13 +18,13 @@ import { startTenantWriter } from './writer.ts'
 type Adapter = 'embedded' | 'kafka'
 
 interface Place {
-  /** Who comes there. */
+  /** The process that reaches the failpoint. */
   readonly who: 'gateway' | 'worker'
   readonly on: readonly Adapter[]
   /** It dies at one of its first so many visits. */
   readonly within: number
   readonly env?: Readonly<Record<string, string>>
-  /** Comes there when it is asked to stop. */
+  /** Reaches it when it is stopped. */
   readonly whenStopped?: true
 }
 
@@ -168,7 +168,7 @@ const killWorker = async (ground: Ground, name: Failpoint, kills: number): Promi
   return deaths
 }
 
-/** Kills at one place so often; then what was told complete is looked for. */
+/** Kills at one failpoint so often; then looks for everything that was reported complete. */
 export const killAt = async (ground: Ground, name: Failpoint, kills: number): Promise<Figure> => {
   const { who } = PLACES[name]
   const { gateway, adapter } = ground

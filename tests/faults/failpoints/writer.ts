@@ -1,4 +1,4 @@
-// A writer of decisions beside an oracle: what it was told is made must be there, once.
+// A writer of decisions beside an oracle: every acknowledged row must be there, once.
 import type { GatewayProcess } from '../../services/gateway.ts'
 
 export interface TenantWriter {

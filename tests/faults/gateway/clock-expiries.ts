@@ -59,7 +59,7 @@ const chat = async (gateway: GatewayProcess, model: string): Promise<number> => 
   return answer.status
 }
 
-/** How far from its end a gateway stopped to take that key; it is asked until it does, or long enough. */
+/** How far from the end of the key the gateway began to refuse it; requests go on until it does, or long enough. */
 const endOfKey = async (gateway: GatewayProcess, key: string, endsMs: number): Promise<number> => {
   for (;;) {
     const answer = await gateway.request('/v1/models', { key })
@@ -95,7 +95,9 @@ export const watchExpiries = async (gateways: readonly GatewayProcess[]): Promis
     if (status !== 504) throw new Error(`a hung upstream was told as ${status}`)
     note(deadlines, performance.now() - askedMs - HUNG_MS)
   }
-  /** Resolves when it is known everywhere, which is before anybody's clock jumps, with what waits for its end. */
+  /**
+   * Resolves when the key is known everywhere, which is before any clock jumps, with a function that waits for its end.
+   */
   const key = async (): Promise<() => Promise<unknown>> => {
     const endsMs = performance.now() + KEY_LIVES_MS
     const expires_at = new Date(Date.now() + KEY_LIVES_MS).toISOString()

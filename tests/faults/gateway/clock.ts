@@ -51,7 +51,7 @@ const jumping = broker.gateway({
 await jumping.until('serving', 60_000)
 const expiries = await watchExpiries([steady, jumping])
 
-/** What it says of its control state: rows and revision. */
+/** The gateway's report of its control state: rows and revision. */
 const stateOf = async (gateway: GatewayProcess): Promise<string> => {
   const parts: string[] = []
   for (const list of ['tenants?limit=1000', 'policies']) {

@@ -118,7 +118,7 @@ const round = async (name: string, words: number, isBrokerAway: boolean) => {
       `silently cut ${count('cut')} of ${STREAMS}; idle connections closed ${idles.length}; outcomes ${shipped}, ` +
       `in the end ${[...kinds].map(([kind, those]) => `${kind} ${those.length}`).join(', ')}`,
   )
-  // What fits into the drain ends as if nobody had asked for the end.
+  // Streams that fit into the drain end as without a shutdown.
   const fitsWell = words > SHORT_WORDS || (count('complete') === STREAMS && shippedAtExit === STREAMS)
   if (code !== 0 || tookS > DRAIN_S + BEYOND_S || count('cut') > 0 || !fitsWell) process.exitCode = 1
 }

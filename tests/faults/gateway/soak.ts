@@ -198,7 +198,7 @@ const growth = (): { readonly mb: number; readonly minutes: number } | null => {
   return grown.toSorted((a, b) => b.mb - a.mb)[0] ?? null
 }
 const grown = growth()
-/** A run that could have told how a process grows, and does not, has not shown it. */
+/** A run that is long enough to show the growth of a process, and does not, proves nothing. */
 const isFlat = grown === null ? MINUTES < WARM_MINUTES + 2 * COMPARED_MINUTES : grown.mb <= MOST_GROWTH_MB
 const rss = samples.map((sample) => sample.rss)
 const descriptors = samples.map((sample) => sample.descriptors)

@@ -74,7 +74,7 @@ const furnish = async (): Promise<readonly Write[]> => {
 }
 const writes = await furnish()
 
-/** What is no decision: how a provider fares, what was spent, when somebody was last seen. */
+/** Fields that no decision sets: a provider's health, spent amounts, times of the last use. */
 const MOVING = /^(health|(spent|reserved|remaining|overrun)_.*|last_.*)$/
 const decided = (text: string): string =>
   JSON.stringify(JSON.parse(text, (name, value) => (MOVING.test(name) ? undefined : value)))

@@ -24,7 +24,7 @@ import {
 } from './row.ts'
 
 const broken = before('upstream_error')
-/** What is said in band stands in the header as well. */
+/** The in-band error stands in the header as well. */
 const said500 = before('upstream_error', { upstreamStatus: 500 })
 const HTML = '<!doctype html><html><body>Please sign in</body></html>'
 const IN_BAND = { error: { message: 'scripted failure', type: 'server_error', code: 500 } }

@@ -5,7 +5,7 @@ const broken = before('upstream_error')
 
 export const connectionRows: readonly Row[] = [
   { name: 'DNS failure', baseUrl: 'http://no-such-name.invalid/v1', json: broken, stream: broken },
-  // Port 1 of loopback: nobody listens there.
+  // Port 1 of loopback: no process listens there.
   { name: 'connection refused', baseUrl: 'http://127.0.0.1:1/v1', json: broken, stream: broken, short: true },
   { name: 'TLS: untrusted certificate', tls: 'cert', json: broken, stream: broken, short: true },
   {

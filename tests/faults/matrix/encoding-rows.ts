@@ -1,4 +1,4 @@
-// Faults of compression. Nothing compressed is asked for; what comes so all the same is read, within bounds.
+// Faults of compression. The gateway requests no compression; compressed answers are read all the same, within bounds.
 import { gzipSync } from 'node:zlib'
 import { ANSWER, before, DONE, FINISH, JSON_TYPE, MB, ROLE, type Row, row, SSE_TYPE, send, WORD } from './row.ts'
 

@@ -36,7 +36,7 @@ export interface Row {
   readonly name: string
   /** Where the provider is instead of a server of the row's own. */
   readonly baseUrl?: string
-  /** `cert`: TLS with a certificate of an authority that nobody trusts. `https`: called with TLS, answered without. */
+  /** `cert`: TLS with a certificate of an untrusted authority. `https`: called with TLS, answered without. */
   readonly tls?: 'cert' | 'https'
   readonly kind?: string
   /** Of the provider: what bounds the wait for an answer that is no stream. */

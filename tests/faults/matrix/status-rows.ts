@@ -1,4 +1,4 @@
-// Faults that the upstream says itself: statuses, rate limits, redirects.
+// Faults that the upstream reports itself: statuses, rate limits, redirects.
 import { before, type Code, forever, JSON_TYPE, type Row, send } from './row.ts'
 
 const errorBody = (message: string, more: Record<string, unknown> = {}) =>

@@ -37,7 +37,7 @@ export const startMatrixUpstreams = (rows: readonly Row[]): MatrixUpstreams => {
       const server = servers.get(row)
       const naming = (text: string) => text.includes(`"${model}"`) || text.includes(`/${model}:`)
       return {
-        // Nobody knows what would have been asked where no request could be sent.
+        // Where no request could be sent, its contents are unknown.
         faulty:
           server === null || server === undefined || row.tls !== undefined
             ? null

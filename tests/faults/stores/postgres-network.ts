@@ -23,7 +23,7 @@ interface Fault {
   begin(): unknown
   end(): unknown
   readonly again?: () => unknown
-  /** Nothing can be read meanwhile, and `/ready` says so. */
+  /** Nothing can be read during the fault, and `/ready` reports it. */
   readonly isAway: boolean
 }
 

@@ -12,7 +12,7 @@ const SECONDS = numberArgument('seconds', 15)
 /** What a request waits for Redis, and what this machine may add to it. */
 const CAP_MS = 50
 const NOISE_MS = 50
-/** What a key may ask in a minute, and how often it asks while one fault lasts. */
+/** The rate limit of the key, and how many requests it sends while one fault lasts. */
 const NARROW_RPM = 20
 const NARROW_ASKS = 60
 
@@ -99,7 +99,7 @@ const garbage = async () => {
   }
 }
 
-/** Asks once with a key of its own that may ask `NARROW_RPM` times a minute, and says whether it was let in. */
+/** Sends one request with a separate key limited to `NARROW_RPM`, and returns whether it was admitted. */
 const narrowKey = async (name: string): Promise<() => Promise<boolean>> => {
   const { tenants } = (await (await gateway.request('/admin/v1/tenants')).json()) as { tenants: { id: string }[] }
   const body = { name, tenant_id: tenants[0]!.id, scopes: ['inference'], rate_limits: { rpm: NARROW_RPM } }

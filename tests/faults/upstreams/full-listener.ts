@@ -3,7 +3,7 @@
 import { createConnection, type Socket } from 'node:net'
 
 const LISTENER = `const { port } = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }); console.log(process.pid, port)`
-// Who stands still cannot see that we are gone: a shell does, however we end.
+// A stopped process cannot see the end of this one. A shell does, in whatever way this process ends.
 const WATCHED = `exec 3<&0
 "$@" 3<&- </dev/null & child=$!
 cat <&3 >/dev/null

@@ -36,7 +36,7 @@ interface Garbage {
 }
 
 let sent = 0
-/** The same piece until so much is sent or nobody takes it any more. */
+/** Sends the same piece until so much is sent or the receiver takes no more. */
 const pour = async ({ connection, ...request }: FaultRequest, piece: Uint8Array, bytes: number): Promise<void> => {
   for (let poured = 0; poured < bytes && !connection.gone; poured += piece.length) {
     request.chunk(piece)
@@ -173,7 +173,7 @@ await eventually('the registry is seeded', async () =>
 )
 const { pid } = gateway
 
-/** Null when it was told as it should be; else what came. */
+/** Null when the failure was reported correctly; otherwise what came. */
 const wrongOf = async (kind: number, stream: boolean): Promise<string | null> => {
   const body = { model: `garbage-${kind}`, messages: [{ role: 'user', content: 'Anything?' }], stream }
   const answer = await gateway.request('/v1/chat/completions', { body, signal: AbortSignal.timeout(60_000) })

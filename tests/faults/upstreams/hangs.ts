@@ -90,7 +90,7 @@ const full = await startFullListener()
 const good = startUpstream({ behaviour: { text: 'from the other one', chunks: 1 } })
 const servers = STAGES.map(({ answer }) => (answer === null ? null : startFaultServer(answer, {})))
 const ports = STAGES.map((_, i) => servers[i]?.port ?? full.port)
-/** So few calls say nothing about a provider's health: each model is asked no more often, and none is left alone. */
+/** So few calls do not affect a provider's health: each model gets no more, so none is left out. */
 const BLOCK = 10
 const modelOf = (stage: number, wire: 'json' | 'stream', fallback: boolean, time: number) =>
   `hung-${stage}-${wire}-${fallback ? 'over' : 'told'}-${Math.floor(time / BLOCK)}`

@@ -43,7 +43,7 @@ interface Place {
   readonly way: RecordedWay | null
   /** What the server itself was sent, after decryption. */
   readonly got: () => string
-  /** The statuses that its failure may have when nobody takes over; 200: it is the good one. */
+  /** The statuses that its failure may have when no provider takes over; 200: the provider is the good one. */
   readonly statuses: readonly number[]
   /** In the error of it. */
   readonly says?: string
@@ -164,7 +164,7 @@ const tryPlace = async (place: Place, index: number): Promise<Figure> => {
   const wire = place.way?.sent() ?? Buffer.alloc(0)
   const leaked = CANARIES.filter((canary) => wire.includes(canary)).length
   const isGood = place.statuses.includes(200)
-  // Whoever could not say who he is, is told nothing at all.
+  // A peer that could not prove its identity gets nothing at all.
   const told = place.says === undefined ? 0 : place.got().length
   const isReal = place.way === null || (wire.length > 0 && (!isGood || place.got().includes(PROMPT)))
   return {

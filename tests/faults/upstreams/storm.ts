@@ -88,7 +88,7 @@ const until = async (isSo: () => boolean, limitMs: number): Promise<number> => {
 }
 const counted = (): number => [...statuses.values()].reduce((sum, count) => sum + count, 0)
 
-/** Until the first one gets most of what is asked again. */
+/** Until the first provider gets most of the requests again. */
 const readmitted = async (): Promise<number> => {
   let [own, all] = [first.calls, first.calls + second.calls]
   let sinceMs = performance.now()

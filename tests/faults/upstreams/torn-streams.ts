@@ -24,7 +24,7 @@ const WAYS: readonly Way[] = ['cut in two packets', 'broken off by FIN', 'broken
 
 const answer = async (request: FaultRequest): Promise<void> => {
   const torn = /"tear (\d) at (\d+)"/.exec(request.body)
-  if (torn === null) return send(request, '{"data":[]}') // asks what models there are
+  if (torn === null) return send(request, '{"data":[]}') // a request for the listing of models
   const [way, at] = torn.slice(1).map(Number) as [number, number]
   request.head200(SSE_TYPE)
   if (at > 0) request.chunk(BYTES.subarray(0, at))

@@ -1,4 +1,4 @@
-// Answers of the main resources are as their routes say, with no member that the document does not tell of.
+// Answers of the main resources match the schemas of their routes, without undocumented members.
 import { expect, test } from 'bun:test'
 import { GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'
 import { closed } from '../../../src/domain/kernel/fields.ts'
@@ -65,7 +65,7 @@ const flawsOf = (schema: TSchema, value: unknown): string[] =>
     ({ path, message, value: found }) => `${path} ${message}: ${JSON.stringify(found)}`,
   )
 
-/** Asks a route, with its example unless another body is given, and holds the answer against its schema. */
+/** Calls a route, with its example unless another body is given, and compares the answer with its schema. */
 const ask = async (
   name: string,
   resource: string,

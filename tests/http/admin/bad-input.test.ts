@@ -104,7 +104,7 @@ describe.each(['setup', 'login'])('POST /auth/%s', (door) => {
     ])
 
   test('takes none of the bad bodies, hashes nothing for them, and makes nobody', async () => {
-    // Any text may be tried as a password, and as the name of whom an earlier build let be called so.
+    // Any text may be tried as a password, and as a user name that an earlier build may have accepted.
     const isTried = (bad: BadBody) =>
       bad.what.startsWith('password is "a') || (door === 'login' && isUnreadable(bad, 'username'))
     const bodies = badBodies(route.bodySchema!, good).filter((bad) => !isTried(bad))

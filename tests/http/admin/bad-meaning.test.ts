@@ -60,7 +60,7 @@ describe.each(routes.filter(([, { path }]) => path.includes(':id')))('%s', (_, r
   })
 })
 
-/** Two dots lead out of the path before anybody looks at it. */
+/** Two dots leave the path before any route sees it. */
 const notThere = ({ method, path }: AdminRoute, asked: string): Refusal => {
   const real = new URL(`http://x/admin/v1${asked}`).pathname.slice('/admin/v1'.length)
   const parts = real.replace(/\/$/, '').split('/')

@@ -12,7 +12,7 @@ const ROWS = [
   { id: '-c', note: "it's", amount: 0, tags: {}, none: null },
 ]
 
-/** A list of a read model that keeps what it was asked. */
+/** A list of a read model that keeps its queries. */
 const readModel = (rows: readonly object[] = ROWS) => {
   const asked: unknown[] = []
   const list: AdminRoute = route({

@@ -1,4 +1,4 @@
-// A few days of outcomes that are closed, and what usage says of them whatever is left of their requests.
+// A few closed days of outcomes, and the usage that is reported whatever is left of their requests.
 import { usageQueries } from '../../../projections/usage/query.ts'
 import type { RequestSettled } from '../../../src/domain/events/request.ts'
 import type { EventLog } from '../../../src/log/port.ts'

@@ -52,7 +52,7 @@ const fill = async (settle: ReturnType<typeof world>['settle']) => {
 const closedSets = (log: MemoryLog): UsageClosed[] =>
   log.records(USAGE).map(({ value }: LogRecord) => readEnvelope(value!)!.data as UsageClosed)
 
-/** Runs a worker until the build has all that the log holds and `until` says so; answers the schema. */
+/** Runs a worker until the build has all that the log holds and `until` is true. Returns the schema. */
 const run = async (log: MemoryLog, until: () => boolean = () => true, workers = 1): Promise<string> => {
   const running = Array.from({ length: workers }, () => store.follow(log, { tuning: { closeMs: 20 } }))
   let schema = ''

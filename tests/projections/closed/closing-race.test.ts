@@ -20,7 +20,7 @@ const store = testStore()
 const connections: Sql[] = []
 afterEach(() => Promise.all(connections.splice(0).map((sql) => sql.end({ timeout: 1 }))))
 
-/** Connections of their own, for whoever holds one for long. */
+/** Separate connections, for callers that hold one for long. */
 const opened = (): Sql => {
   const sql = openSql(store.databaseUrl)
   connections.push(sql)

@@ -1,4 +1,4 @@
-// Pages of the request log and of the audit: every row once, in the order of the list, whatever comes meanwhile.
+// Pages of the request log and of the audit: every row once, in the order of the list, while new rows arrive.
 import { beforeAll, expect, test } from 'bun:test'
 import { auditQueries } from '../../../projections/audit/query.ts'
 import { type RequestFilter, requestQueries } from '../../../projections/requests/query.ts'

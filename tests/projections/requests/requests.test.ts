@@ -108,7 +108,7 @@ describe('the request log', () => {
       0,
       ['a', 'b', 'c'].flatMap((name) => strangers.both(`req_${name}`)),
     )
-    // Three models read this topic: whichever looks first says so.
+    // Three models read this topic: the first that looks reports it.
     await expect(startWorker({ log: other, databaseUrl: store.databaseUrl }).ended).rejects.toThrow(
       /run: gateway rebuild (requests|feedback|frames)$/,
     )

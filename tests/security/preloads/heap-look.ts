@@ -26,7 +26,7 @@ Bun.serve({
       kept.set([...planted].reverse().join(''), 1)
       return new Response()
     }
-    // A WeakRef keeps its target until the turn that asked it is over.
+    // A WeakRef keeps its target until the end of the turn that read it.
     await Bun.sleep(0)
     fullGC()
     const snapshot = generateHeapSnapshot('v8')

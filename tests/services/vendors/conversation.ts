@@ -1,7 +1,9 @@
 // What the fake vendors understand of a request, whatever its wire, and what they answer: the same rules for all of
 // them.
 
-/** A vendor refuses: its own status and words. What it refuses is remembered, so that a test can ask for none. */
+/**
+ * A vendor's refusal, with its own status and words. Refusals are kept, so that a test can require that there are none.
+ */
 export class Refused extends Error {
   constructor(
     message: string,
@@ -55,7 +57,7 @@ export interface Turn {
 export interface Asked {
   readonly model: string
   readonly stream: boolean
-  /** It asked for usage in the stream, where its wire lets it. */
+  /** The request wants usage in the stream, where its wire allows that. */
   readonly usage: boolean
   readonly system: string
   readonly turns: readonly Turn[]
@@ -84,7 +86,7 @@ export const imageOfUrl = (url: unknown): string => {
   return url
 }
 
-/** Every call has its result in the turn behind it, every result its call, and nobody calls what was not declared. */
+/** Every call has its result in the next turn, every result its call, and no undeclared tool is called. */
 export const matchResults = (turns: readonly Turn[], tools: readonly Tool[] | null): void => {
   turns.forEach(({ calls, results }, i) => {
     const wanted = (turns[i - 1]?.calls ?? []).map(({ id }) => id)
@@ -129,13 +131,13 @@ const lastTurn = ({ turns }: Asked): Turn => {
   return last
 }
 
-/** `Fail with rate_limited` asks for the failure that becomes that code of the gateway's. */
+/** `Fail with rate_limited` requests the failure that the gateway maps to that code. */
 export const failureAsked = (asked: Asked): string | null => /^Fail with (\w+)$/.exec(lastTurn(asked).text)?.[1] ?? null
 
-/** `Break off` asks for a stream that fails half way. */
+/** `Break off` requests a stream that fails half way. */
 export const asksForBreak = (asked: Asked): boolean => asked.stream && lastTurn(asked).text === 'Break off'
 
-/** Cities are what a user says behind "in". */
+/** Cities are the words of the user after "in". */
 export const replyTo = (asked: Asked): Reply => {
   const { text, images, results } = lastTurn(asked)
   const { tools, choice, single, format } = asked

@@ -48,7 +48,7 @@ export interface RecordedFailure {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-  /** Seconds that the gateway must tell its client to wait; null: none. */
+  /** Seconds that the gateway must send to its client as Retry-After; null: none. */
   readonly retryAfterS: number | null
 }
 
@@ -82,7 +82,7 @@ export interface RecordedListing {
   readonly names: readonly string[]
 }
 
-/** What it lists, and the lists that are asked for besides. */
+/** The recorded listing of models, and further listings that the gateway requests. */
 export const recordedListings = (kind: string): readonly RecordedListing[] =>
   list(kind, 'listing.json')
     .slice(0, 1)

@@ -1,4 +1,4 @@
-// Ollama's native chat. It ignores what it does not know, so what must not be lost is asked for by name.
+// Ollama's native chat. It ignores unknown fields, so the checks name each field that must not be lost.
 import {
   type Asked,
   imageName,

@@ -65,7 +65,7 @@ const templateOf = (kind: string): Template => {
   const finish = blocks[last]?.json
   if (!isObject(frame) || !isObject(finish)) throw new Error(`the recorded stream of ${kind} has no content or no end`)
   const { content: _, tool_calls: _calls, ...delta } = deltaOf(firstChoice(frame))
-  // Some repeat the role with every piece; which, their next frame tells.
+  // Some repeat the role with every piece; their next frame shows which.
   const { role, ...roleless } = delta
   const second = deltaOf(firstChoice(blocks[first + 1]?.json))
   const later = second.role === undefined ? roleless : { role, ...roleless }
@@ -93,13 +93,15 @@ const callDeltas = (reply: Extract<Reply, { calls: unknown }>, rules: Rules): Js
 
 const isUsageOnly = (frame: Json): boolean => Array.isArray(frame.choices) && frame.choices.length === 0
 
-/** The recorded stream with other content. Usage comes as recorded; a frame for it alone only when it is asked for. */
+/**
+ * The recorded stream with other content. Usage comes as recorded; a separate frame for it only when it is requested.
+ */
 export const streamed = (kind: string, { usage }: Asked, reply: Reply, rules: Rules): Spoken => {
   const { head, frame, delta, later, finish, tail } = templateOf(kind)
   const deltas = 'text' in reply ? pieces(reply.text).map((content) => ({ content })) : callDeltas(reply, rules)
   const reason = 'text' in reply ? firstChoice(finish)!.finish_reason : 'tool_calls'
   let text = ''
-  /** Some repeat with every piece what was said before it. */
+  /** Some repeat with every piece the text before it. */
   const soFar = (one: Json): Json => {
     text += typeof one.content === 'string' ? one.content : ''
     return isObject(firstChoice(frame)?.message) ? { message: { role: 'assistant', content: text } } : {}

@@ -18,7 +18,7 @@ export interface Rules {
   readonly alternates?: boolean
   /** How it streams calls. Absent: in fragments. */
   readonly calls?: 'whole' | 'without index'
-  /** Its streams report usage whether or not they are asked. */
+  /** Its streams report usage whether or not it is requested. */
   readonly usageAlways?: boolean
   readonly noSchema?: boolean
   /** The schema stands in `value`. */

@@ -13,11 +13,11 @@ import { openaiWire } from './openai-wire.ts'
 import type { Speaker, Spoken, Wire } from './wire.ts'
 
 export interface Vendor extends Speaker {
-  /** Of the provider, and of the model that the gateway's clients ask for. */
+  /** Name of the provider, and of the model that the gateway's clients request. */
   readonly name: string
   readonly baseUrl: string
   readonly listings: readonly RecordedListing[]
-  /** All that it refused, in words. Failures that were asked for are none of these. */
+  /** All that it refused, in words, without the requested failures. */
   readonly refused: readonly string[]
   readonly served: { readonly answers: number; readonly listings: number }
   stop(): Promise<void>
@@ -92,7 +92,7 @@ const inPieces = ({ type, bytes }: Spoken): Response => {
   return new Response(body, { headers: { 'content-type': type } })
 }
 
-/** Bytes that come late: the end of the failure, so that what was said before it has reached the client by then. */
+/** Bytes that come late: the end of the failure, so that the content before it has reached the client by then. */
 const LATE_BYTES = 40
 const LATE_MS = 40
 
@@ -116,7 +116,7 @@ const receive = async (request: Request): Promise<Received> => {
   try {
     body = text === '' ? null : JSON.parse(text)
   } catch {
-    body = null // a vendor that needs one says so
+    body = null // a vendor that needs a body refuses without one
   }
   const { method, headers } = request
   return { method, path: pathname, query: searchParams, headers, text, body: isObject(body) ? body : null }
@@ -174,7 +174,7 @@ const startVendor = (name: string, speaker: Speaker): Vendor => {
   return { ...speaker, name, baseUrl, listings, refused, served, stop: () => server.stop(true) }
 }
 
-/** Rows of the table of OpenAI-shaped kinds that are not listed above are served as they say of themselves. */
+/** Rows of the table of OpenAI-shaped kinds that are not listed above are served as those rows describe them. */
 const ASSUMED: readonly Served[] = OPENAI_ROWS.filter(({ kind }) => !SERVED.some((one) => one.kind === kind)).map(
   ({ kind }) => ({
     kind,

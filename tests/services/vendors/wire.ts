@@ -17,7 +17,7 @@ export interface Wire {
   ): { readonly body: string; readonly headers?: Readonly<Record<string, string>> }
 }
 
-/** Who speaks, and as what. */
+/** The vendor that speaks the wire: its kind, its model and its settings. */
 export interface Speaker {
   readonly kind: string
   /** What it serves; any other model is unknown to it. */
@@ -26,7 +26,7 @@ export interface Speaker {
   readonly options: Readonly<Record<string, unknown>>
   /** What precedes the wire's own path. */
   readonly basePath: string
-  /** Nothing is known of it but what its row says. */
+  /** Nothing is known of the vendor except its row. */
   readonly assumed: boolean
 }
 

@@ -67,7 +67,7 @@ export const checkOutcomes = (run: Run): Read => {
 /** What was open is settled at what was reserved, and names its admission. */
 const checkOrphan = (run: Run, { id, said, parts }: Asked, data: Settled['data'], admission: string | null): void => {
   if (data.outcome !== 'orphaned') return
-  // An admission that nobody was told of may be lost with the power, and yet stand in the head of a segment.
+  // An unacknowledged admission may be lost in a power cut, and yet stand in the head of a segment.
   if (data.admission !== admission && !(admission === null && run.lostPower))
     run.violated(`${id} is orphaned and names ${data.admission} instead of ${admission}`)
   // The record after the last that was acknowledged may be on the disk, or not.

@@ -82,13 +82,16 @@ export class Spending {
     this.#mostSince = this.totalOf(budget)
   }
 
-  /** Its record is acknowledged: from now on it may come to so much. `sinceMs`: when that was asked for. */
+  /**
+   * The record is acknowledged: from now on the request may cost so much. `sinceMs`: when the reservation was
+   * requested.
+   */
   holds({ id }: Asked, parts: readonly BudgetPart[], sinceMs: number): void {
     for (const [budget, leased] of this.#sums(parts.filter((part) => part.leased))) {
       const before = this.#held.get(budget)?.get(id)?.leased ?? 0
       this.#put(budget, id, { leased, counted: 0, sinceMs })
       this.#check(budget, id)
-      // What an attempt before it has left over it may use, whatever was decided meanwhile.
+      // A request may use what an earlier attempt of it has left over, whatever was decided since.
       if (this.#calm && leased > before) this.#checkNow(budget, id, sinceMs)
     }
   }
@@ -122,12 +125,12 @@ export class Spending {
     })
   }
 
-  /** Its process died: the log will say. */
+  /** The process of the request died: the log will show its outcome. */
   forgets({ id }: Asked): void {
     for (const held of this.#held.values()) held.delete(id)
   }
 
-  /** Leases are never more than the budget has ever allowed, whatever befalls the run. */
+  /** Leases are never more than the budget has ever allowed, in any run. */
   #check(budget: string, id: string): void {
     let sum = 0
     for (const { leased } of this.#held.get(budget)!.values()) sum += leased

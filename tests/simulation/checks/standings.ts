@@ -39,11 +39,11 @@ const windowOf = (account: string): Window => {
 const overlap = (one: Window, other: Window): boolean =>
   one.budget === other.budget && one.startMs < other.endMs && other.startMs < one.endMs
 
-/** Everybody is idle: nothing is reserved by anybody who lives. */
+/** All instances are idle: no living one reserves anything. */
 export const checkIdle = (run: Run): void => {
   // An outcome that could not be written holds its reservation until the next start settles it.
   if (run.damaged.size > 0 || run.clients.lostOutcomes) return
-  // What a late copy asks for in the name of a process that was closed is free at the next start.
+  // A lease that a late copy requests in the name of a closed process is free at the next start.
   const { late, twice } = run.scenario.network
   if (run.clients.someDied && late + twice > 0) return
   // What a dead process held comes back with its spool.
@@ -77,7 +77,7 @@ export const checkStandings = (run: Run, charged: ReadonlyMap<string, Amount>): 
       run.violated(
         `${process} says that ${reserved.nano_usd} nano-USD and ${reserved.tokens} tokens of ${account} are reserved in the end`,
       )
-    // A window that nobody has asked for yet says nothing of what overlaps it.
+    // A window that got no request yet does not report what overlaps it.
     if (!charged.has(account)) continue
     let sum = NO_AMOUNT
     for (const [other, amount] of charged) if (overlap(windowOf(account), windowOf(other))) sum = plus(sum, amount)

@@ -18,7 +18,7 @@ export class Truth {
 
   constructor(private readonly run: Run) {}
 
-  /** Somebody is about to raise the limit of the tenant's budget by so much. */
+  /** An operator is about to raise the limit of the tenant's budget by so much. */
   raised(moreNanoUsd: number): number {
     const limit = this.limits.get('bud_tenant')! + moreNanoUsd
     this.limits.set('bud_tenant', limit)
@@ -37,7 +37,7 @@ export class Truth {
     for (const { account, leased, nano_usd } of asked.charges) if (leased) this.#hold(asked, account, nano_usd)
   }
 
-  /** Its process died, and which of its records are on the disk is not known: the log will say. */
+  /** The process of the request died, and which of its records are on the disk is unknown: the log will show it. */
   forgets({ id }: Asked): void {
     for (const held of this.#held.values()) held.delete(id)
   }

@@ -48,7 +48,7 @@ export const focusedWidening = (
   return { ...drawn, kind: 'zones', calm: false, retires: null }
 }
 
-/** Whoever would stop or stand still is killed, and finds so many bits flipped. */
+/** A process that would stop or stand still is killed instead, and finds so many flipped bits. */
 const killed =
   (flips: number) =>
   (fault: Timed): Timed => {

@@ -22,7 +22,7 @@ export const giveUp = (run: Run, { machine, comesBack }: Retires): void => {
   scheduler.runUntil(scheduler.nowMs + SHIPPED_MS)
   const { process, gateway } = quiet
   const isKnown = gateway !== null && gateway.outcomes.spool.backlog().records === 0
-  // What was never shipped nobody could know of: what comes of it is booked when it comes back.
+  // What was never shipped is unknown to the others: its outcomes are booked when the instance comes back.
   if (process === null || !isKnown || others.some((each) => each.gateway === null)) return
   run.note(process.name, `is silent for ${SILENT_MS / 1_000} s`)
   if (comesBack === 'goes_on') scheduler.pause(process, SILENT_MS * 2)

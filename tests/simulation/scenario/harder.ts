@@ -33,11 +33,11 @@ export const harder = (seed: number, scenario: Scenario): Scenario => {
   }
 }
 
-/** Who promises nothing about it loses none. */
+/** A process whose durability promises nothing about a power cut gets none. */
 const withoutPower = (fault: Timed, durabilities: readonly Durability[]): Timed =>
   'power' in fault && durabilities[fault.machine] !== 'host' ? { ...fault, power: false } : fault
 
-/** Both at once; whoever starts first takes the lowest spool, and the first process of the folder what is left. */
+/** Both end at once. The one that starts first takes the lowest spool, and the first process of the folder the rest. */
 const bothDie = (random: Random, pair: readonly number[], activeMs: number): Timed[] => {
   const atMs = random.next() * activeMs
   return pair.map((machine) => ({

@@ -1,4 +1,4 @@
-// What befalls a run: how the network is, and which faults strike when. All of it follows from the seed.
+// The faults of a run: the state of the network, and which faults strike when. All of it follows from the seed.
 import type { NetworkFaults } from '../broker.ts'
 import type { Durability } from '../machine.ts'
 import type { Random } from './random.ts'
@@ -29,7 +29,7 @@ export type Fault =
 
 export interface Scenario {
   readonly durabilities: readonly Durability[]
-  /** Who is a further process in the data folder of another one: index -> index of a lower one. */
+  /** Processes that share the data folder of another one: index -> index of a lower one. */
   readonly beside: Readonly<Record<number, number>>
   /** What has died dies again while it starts, or its disk or network fails then: how often, as a share. */
   readonly relapses: number
@@ -86,7 +86,7 @@ export const scenarioOf = (random: Random): Scenario => {
   }
 }
 
-/** Somebody is retired. */
+/** One machine is retired. */
 export const retiring = (seed: number): Scenario['retires'] => ({ machine: seed % MACHINES, forMs: RETIRED_MS })
 
 const faultOf = (random: Random, durabilities: readonly Durability[]): Fault => {

@@ -13,7 +13,7 @@ export type Kind = 'modes' | 'zones' | 'tokens' | 'limits' | 'remade' | 'retired
 
 export interface Widening {
   readonly kind: Kind
-  /** Nothing befalls the run: what records tell late has no excuse. */
+  /** A run without faults: late records have no excuse. */
   readonly calm: boolean
   readonly changeEveryMs: number
   readonly retires: Retires | null
@@ -40,7 +40,7 @@ export const CHANGING = { tenant: 'ten_2', key: 'key_2', budget: 'bud_c1', count
 const KINDS: readonly Kind[] = ['modes', 'modes', 'zones', 'tokens', 'limits', 'remade', 'retired']
 /** No day ends in any of them while a run lasts, however far its clocks are off. */
 export const ZONES = ['UTC', 'Asia/Tokyo', 'America/New_York', 'Asia/Kolkata'] as const
-/** What is decided is heard of and told within what an instance waits for it: half a second. */
+/** A decision is known and answered within the time that an instance waits for it: half a second. */
 const CALM_DELAY_MS = 8
 const NANO = 1_000_000_000
 

@@ -152,7 +152,7 @@ const erasure = async (gateway: GatewayProcess, brokers: readonly string[], fold
   await call(gateway, 'DELETE', `/operators/${operators[0]!.id}`)
   const look = () => breakIn([folder], [older, newer], samples)
   const atOnce = look()
-  // As an operator would who does not wait: small segments, compacted soon. The next record closes the segment.
+  // The settings of an impatient operator: small segments, compacted soon. The next record closes the segment.
   const topics = testTopics(brokers)
   await topics.set(TOPICS.keys.name, {
     'segment.ms': '100',

@@ -57,7 +57,7 @@ const beside = async <Result>(
   }
 }
 
-/** Replaces secrets until it is told to stop; what was acknowledged last for each provider must open. */
+/** Replaces secrets until it is stopped. For each provider the last acknowledged secret must open. */
 const writer = (gateway: GatewayProcess, ids: readonly string[], secrets: Map<string, string>) => {
   let stopped = false
   let written = 0

@@ -47,7 +47,7 @@ export const openDoor = ({ live, queue }: Instance, dataKeys: DataKeyStore): Doo
   const deps = {
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     ...{ live, sessions, newId, nowMs, cookieSecure: false, diagnostics: quiet, clients: clientsBehind([]) },
-    // Nobody comes with a key.
+    // No request carries a key.
     ...{ keys: { lookup: () => null }, lastUses: lastUses() },
     inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
     operators: createOperators({ live, dataKeys, passwords, guard, nameKeys }),

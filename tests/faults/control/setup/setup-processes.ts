@@ -104,7 +104,7 @@ const raceByHttp: Race = async (round, urls) => {
   await Promise.all(answers.map((answer) => answer.arrayBuffer()))
   const states = await Promise.all(urls.map((url) => asksForSetUp(url)))
   const statuses = answers.map(({ status }) => status).sort()
-  // 504: it was tried in time, and what became of it is not known. What the chain holds says it.
+  // 504: set-up was tried in time, and its outcome is unknown. The chain shows it.
   const unknown = statuses.includes(504)
   const refused = statuses.every((status) => status === 201 || status === 403 || status === 504)
   const isRight = refused && cookies === won.length && !states.includes(true)
@@ -179,7 +179,10 @@ export const raceDoors = async (rounds: number): Promise<Figure> =>
     await raceRounds(rounds, raceByHttp),
   )
 
-/** Asks all gateways at once, by HTTP. The statuses, and how many of them say afterwards that set-up is closed. */
+/**
+ * Sends set-up to all gateways at once, by HTTP. Returns the statuses, and how many gateways report afterwards that
+ * set-up is closed.
+ */
 const askGateways = async (gateways: readonly GatewayProcess[]) => {
   const statuses = await Promise.all(
     gateways.map(async (gateway, at) => {

@@ -17,7 +17,7 @@ export const isRacing = (round: number, instance: number): boolean => round % 4 
 /** What a round came to. */
 export interface RoundResult {
   readonly winners: number
-  /** By HTTP: one was told in time that it is not known what became of it. */
+  /** By HTTP: one client got in time the answer that the outcome is unknown. */
   readonly unknown?: boolean
   /** By HTTP: what was not answered as it should be. */
   readonly answers?: string

@@ -61,7 +61,7 @@ describe('lockout', () => {
     for (let i = 0; i < 5; i++) await logIn(gateway, { username: `u ${i}` }, via('198.51.100.1', '10.0.0.1'))
     expect((await logIn(gateway, {}, via('198.51.100.1', '10.0.0.2'))).status).toBe(429)
     expect((await logIn(gateway, {}, via('198.51.100.2', '10.0.0.1'))).status).toBe(200)
-    // A stranger who says to be many is one.
+    // A stranger that claims many addresses counts as one.
     for (let i = 0; i < 5; i++) await logIn(gateway, { username: `v ${i}` }, via(`198.51.100.${i}`, '192.0.2.7'))
     expect((await logIn(gateway, {}, via('198.51.100.77', '192.0.2.7'))).status).toBe(429)
   })

@@ -1,4 +1,4 @@
-// Nobody hands on what they lack: scopes, other tenants, their policies, and time for a key that can do more.
+// No caller grants what it lacks: scopes, other tenants, their policies, and time for a key that can do more.
 import { describe, expect, test } from 'bun:test'
 import { SCOPES } from '../../../../src/domain/access/api-key.ts'
 import { sha256Hex } from '../../../../src/lib/crypto/digest.ts'

@@ -22,7 +22,7 @@ const SOMEBODIES: readonly (readonly [string, CallOptions])[] = [
 ]
 const bodyless = (method: string): CallOptions => (method === 'GET' ? {} : { raw: '{"bad json' })
 
-/** Whoever asks: nobody is 401, and everybody else the same, with any body; nothing changes. */
+/** A caller without valid credentials gets 401, every other caller the same refusal, with any body; nothing changes. */
 const expectOfAll = async (method: string, path: string, refusal: Refusal): Promise<readonly (string | null)[]> => {
   const before = ALL.fingerprint()
   const allowed: (string | null)[] = []

@@ -31,7 +31,7 @@ const expectSuccess = (cell: string, { status, headers, body }: Answer, { method
 const queryOf = (route: AdminRoute, tenantId: string): string =>
   nameOf(route) === 'GET /keys' ? `?tenant_id=${tenantId}` : ''
 
-/** Sends the request of a route that is right but for who sends it. */
+/** Sends the request of a route that is valid except for its credentials. */
 const send = ({ gateway }: Furnished, route: AdminRoute, ids: Ids, tenantId: string, options: CallOptions) =>
   gateway.call(route.method, `${pathOf(route.path, ids)}${queryOf(route, tenantId)}`, {
     body: options.raw === undefined ? bodyOf(route, ids, tenantId) : undefined,

@@ -1,4 +1,4 @@
-// Operators as the admin surface manages them, and what is left of one who was erased.
+// Operators as the admin surface manages them, and what is left of an erased one.
 import { describe, expect, test } from 'bun:test'
 import { CONTROL_EVENTS } from '../../../../src/domain/control.ts'
 import { masked } from '../../../../src/domain/kernel/mask.ts'
@@ -147,7 +147,7 @@ describe('a password', () => {
     expect((await put(NEXT, 'k')).status).toBe(200)
     expect(await signedIn(gateway, 'Ada', NEXT)).toMatchObject({ key: null })
     expect((await put(PASSWORD, 'l')).status).toBe(200)
-    await refused(put(NEXT, 'k')) // a 200 would say that it is the password
+    await refused(put(NEXT, 'k')) // a 200 would confirm the password
     expect(gateway.vault.size).toBe(1)
   })
 

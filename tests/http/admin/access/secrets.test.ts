@@ -1,4 +1,4 @@
-// Texts of others: a secret that no header could carry, names of a provider's listing that nobody could write.
+// Foreign texts: a secret that no header can carry, names of a provider's listing that no client can write.
 import { expect, test } from 'bun:test'
 import { startGateway } from '../world/gateway.ts'
 

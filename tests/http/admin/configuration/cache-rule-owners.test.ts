@@ -1,4 +1,4 @@
-// Rules of everybody about endpoint scopes: whose they are to write, and to whom they are shown.
+// Shared cache rules about endpoint scopes: which keys may write them, and to which keys they are shown.
 import { expect, test } from 'bun:test'
 import { startGateway } from '../world/gateway.ts'
 

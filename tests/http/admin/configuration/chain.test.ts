@@ -123,7 +123,7 @@ const openTwo = async () => {
   return Promise.all([open('a', log), open('b', log)])
 }
 
-/** Both seed at once; answers the admin key, told by one of them. */
+/** Both instances seed at once. Returns the admin key that one of them printed. */
 const seedBoth = async (instances: Awaited<ReturnType<typeof openTwo>>): Promise<string> => {
   const reports = await Promise.all(instances.map(({ run }) => run()))
   const told = reports.flatMap(({ minted }) => minted)

@@ -1,4 +1,5 @@
-// What somebody with every scope imposed on a tenant, and what keys of a tenant may not do to others: as both meet it.
+// What a caller with every scope imposed on a tenant, and what keys of a tenant may not do to others: from the view of
+// both.
 import { describe, expect, test } from 'bun:test'
 import { type Gateway, startGateway } from '../world/gateway.ts'
 import { setUp, withCookie } from '../world/signing-in.ts'

@@ -198,7 +198,7 @@ describe('POST /overrides', () => {
       for (const name of names) await expectRefused(name, true)
       for (const name of names) await send(name, { tenant_id: null })
       for (const name of names) await expectRefused(name, false)
-      // What it makes under the name, for itself or for everybody, opens nothing.
+      // Rows that the key makes under the name, for itself or for every tenant, open nothing.
       await make(gateway, word, 'theirs', 'ten_other', key)
       await make(gateway, word, 'nobodys', null, key)
       for (const enabled of [true, false]) for (const name of names) await expectRefused(name, enabled)

@@ -1,4 +1,4 @@
-// A tenant's words for its endpoint scopes: they hold up nobody else, and nobody else is told of them.
+// A tenant's words for its endpoint scopes: they block no other tenant, and no other tenant sees them.
 import { expect, test } from 'bun:test'
 import { ModelSyncView } from '../../../../src/http/admin/answers/work.ts'
 import { type Gateway, startGateway } from '../world/gateway.ts'

@@ -1,4 +1,4 @@
-// Names of models and providers that nobody has: taken, since they may come later, and told.
+// References to unknown models and providers: accepted, since they may come later, and reported.
 import { describe, expect, test } from 'bun:test'
 import { type Gateway, startGateway } from '../world/gateway.ts'
 

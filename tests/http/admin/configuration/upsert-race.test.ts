@@ -1,4 +1,4 @@
-// An upsert that changes nothing, while somebody else deletes the row: it answers the row that it found.
+// An upsert that changes nothing, while another caller deletes the row: it answers the row that it found.
 import { expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { adminRoutes, adminTable } from '../../../../src/http/admin/runner.ts'

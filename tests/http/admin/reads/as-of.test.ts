@@ -1,4 +1,4 @@
-// `?as_of=`: which routes take it, what is refused, and that the past is told in the words of the present.
+// `?as_of=`: which routes take it, what is refused, and that the past is shown with the present names.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { adminTable } from '../../../../src/http/admin/runner.ts'
 import { eventually } from '../../../services/eventually.ts'

@@ -1,4 +1,4 @@
-// What the audit says to a tenant: rows of its own, without keys and tenants of others that they name.
+// What the audit shows to a tenant: its own rows, without keys and tenants of others that they name.
 import { expect, test } from 'bun:test'
 import { auditRoutes } from '../../../../src/http/admin/reads/audit.ts'
 import { startGateway } from '../world/gateway.ts'

@@ -39,7 +39,7 @@ const made = async (method: string, path: string, body: object): Promise<Answer>
 }
 const idOf = async (path: string, body: object): Promise<string> => String((await made('POST', path, body)).body.id)
 
-/** A request that alpha answered, unless it says otherwise. */
+/** A request that alpha answered, unless `settled` or `admitted` differ. */
 const recorded = (id: string, settled: object = {}, admitted: object | null = {}, more: object = {}): void => {
   const candidates = [
     [ids.alpha, ids.alphaSmall, ''],

@@ -1,4 +1,4 @@
-// `/system`: it answers whatever is away, tells what it is, and shows no secret.
+// `/system`: it answers whichever dependency is away, names it, and shows no secret.
 import { expect, test } from 'bun:test'
 import { loadConfig, redacted } from '../../../../src/config/schema.ts'
 import { closed } from '../../../../src/domain/kernel/fields.ts'

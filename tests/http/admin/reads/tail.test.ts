@@ -46,7 +46,7 @@ const world = (timing: object = { pollMs: 1 }) => {
   const settle = (id: string, partition = 0) => {
     log.push(rowOf(id, partition, log.filter((row) => row.partition === partition).length))
   }
-  /** Opens a stream; `until` reads on until its text says so. */
+  /** Opens a stream; `until` reads on until its text satisfies the condition. */
   const open = async (query = '', headers: Record<string, string> = {}, key = ADMIN_KEY) => {
     const request = new Request(`${BASE}/requests/stream${query}`, {
       headers: { authorization: `Bearer ${key}`, ...headers },

@@ -1,4 +1,4 @@
-// `/usage/summary`, `/usage/series`, `/overview`: what the read model is asked for, and how its figures are shown.
+// `/usage/summary`, `/usage/series`, `/overview`: the queries to the read model, and how its figures are shown.
 import { describe, expect, test } from 'bun:test'
 import type { UsageFilter } from '../../../../projections/usage/query.ts'
 import { closed } from '../../../../src/domain/kernel/fields.ts'

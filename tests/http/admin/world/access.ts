@@ -15,7 +15,7 @@ export interface Access {
 }
 
 const READ = 'usage:read'
-/** Section: scope of its writes (its reads take `usage:read` too), to whom it belongs, its routes. */
+/** Section: scope of its writes (its reads take `usage:read` too), the owner of its rows, its routes. */
 const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], routes: string])[] = [
   [
     'tenants:admin',
@@ -65,7 +65,7 @@ const SECTIONS: readonly (readonly [own: string, belongs: Access['belongs'], rou
   ],
   [READ, 'tenant', 'GET /overview, GET /usage/summary, GET /usage/series, GET /errors'],
   [READ, 'shared', 'GET /scores, GET /system'],
-  // They show what is everybody's, secrets of people among it: no scope but all of them.
+  // They show shared data, personal secrets included: they need all scopes.
   ['*', 'shared', 'GET /log, GET /log/:id, POST /log/:id/revert'],
   ['*', 'shared', 'GET /instances, POST /instances/:id/retire'],
   [

@@ -43,7 +43,7 @@ const isNumber = (schema: TSchema): boolean =>
 /** Values that the schema refuses, each as it is put into a body. */
 const refusedBy = (schema: TSchema): readonly unknown[] => {
   const wrong = [...JUNK, ...edges(schema)].filter((value) => !Value.Check(schema, value) || value === 'a\u0000b')
-  // A number that no text of JSON can say, and half of a character: never right, whatever the schema.
+  // A number that JSON cannot express, and half of a character: never valid, whatever the schema.
   return [...wrong, ...(isNumber(schema) ? [INFINITE] : []), ...(isText(schema) ? [`a${HALF}`] : [])]
 }
 
@@ -126,7 +126,7 @@ const UNREADABLE = [
 
 const unreadableWhat = (name: string, text: string): string => `${name} is the unreadable ${shown(text)}`
 
-/** Whether a bad body is one for a name that nobody could read. */
+/** Whether a bad body carries an unreadable value for this name. */
 export const isUnreadable = ({ what }: BadBody, name: string): boolean => what.startsWith(`${name} is the unreadable `)
 
 const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
@@ -139,7 +139,7 @@ export const NO_BODIES: readonly BadBody[] = [
   // What is nested too deeply has a name where it stands in a member.
 ].map((raw): BadBody => ({ what: raw.slice(0, 20), raw, field: /^\{"a":(?:\[\[|\{"a")/.test(raw) ? 'a' : null }))
 
-/** A body that says nothing, for routes in which it must say something. */
+/** An empty body, for routes that require one. */
 export const EMPTY: BadBody = { what: 'an empty body', raw: '', field: null }
 
 /** A schema that takes no member. */

@@ -1,4 +1,4 @@
-// Credentials that let nobody in, and how the others are sent.
+// Invalid credentials, and how the valid ones are sent.
 import { sha256Hex } from '../../../../src/lib/crypto/digest.ts'
 import { keyIssued } from '../../../domain/world.ts'
 import { type Furnished, OWN } from './furnished.ts'
@@ -7,7 +7,7 @@ import { ADMIN_KEY, type CallOptions } from './gateway.ts'
 export const withKey = (key: string | null): CallOptions => ({ key })
 export const withHeaders = (headers: Record<string, string>): CallOptions => ({ key: null, headers })
 
-/** Credentials of nobody, by what is wrong with them. */
+/** Invalid credentials, by what is wrong with them. */
 export const nobodies = ({ gateway, cookie }: Furnished): readonly (readonly [string, CallOptions])[] => {
   const issued = (id: string, fields: object): string => {
     const key = `gw_live_of_nobody_${id}`

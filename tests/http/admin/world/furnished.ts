@@ -37,12 +37,12 @@ export type Ids = Readonly<Record<string, string>>
 export interface Furnished {
   readonly gateway: Gateway
   readonly table: readonly AdminRoute[]
-  /** What belongs to `OWN`, and what belongs to `OTHER`; what is everybody's stands in both. */
+  /** Rows of `OWN`, and rows of `OTHER`; shared rows stand in both. */
   readonly own: Ids
   readonly other: Ids
-  /** Of `grace`, who signed in. */
+  /** Of `grace`, who is logged in. */
   readonly cookie: string
-  /** Whose rows the read models were asked for; null: everybody's. */
+  /** The tenants whose rows were read; null: all tenants. */
   readonly tenantsRead: (string | null)[]
   /** What must not change when a request is refused. */
   fingerprint(): string
@@ -55,7 +55,7 @@ const REQUESTS: ReadonlyMap<string, string> = new Map([
   ['req_other', OTHER],
 ])
 
-/** Read models that hold one request of each tenant, and keep whose rows they are asked for. */
+/** Read models that hold one request of each tenant, and keep the tenants of their queries. */
 const readModels = (
   asked: (string | null)[],
   nowMs: () => number,

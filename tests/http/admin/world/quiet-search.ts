@@ -1,4 +1,4 @@
-// Requests of which nobody knows more than the read model: none is on its way to it.
+// A search in which every request is in the read model: none is on its way to it.
 import type { RowSearchDeps } from '../../../../src/inference/surface/request-search.ts'
 
 export const QUIET_SEARCH: RowSearchDeps = {

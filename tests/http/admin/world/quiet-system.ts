@@ -1,4 +1,4 @@
-// What `/system` is told of a process in which all is well.
+// The input of `/system` from a process in which all is well.
 import type { SystemRouteDeps } from '../../../../src/http/admin/reads/system.ts'
 
 export const QUIET_STATUS = { phase: 'live', tip: 'f'.repeat(64), offset: 7, staleMs: 0 } as const

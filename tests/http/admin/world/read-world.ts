@@ -46,7 +46,7 @@ export const gatewayOn = (connection: Sql): Gateway => {
 export const databaseAt = (url: string): Sql =>
   openDatabase({ url, name: 'gatelog-test', maxConnections: 2, statementTimeoutMs: 2_000 })
 
-/** Where an answer is not what its schema says, or says more. */
+/** Where an answer deviates from its schema, or has further members. */
 export const flawsOf = (schema: TSchema, value: unknown): string[] =>
   [...Value.Errors(closed(schema), value)].map(({ path, message }) => `${path} ${message}`)
 

@@ -28,7 +28,7 @@ export const figures = (more: Partial<UsageFigures> = {}): UsageFigures => ({
   ...more,
 })
 
-/** Nobody used anything; tells whose usage was asked for. */
+/** No usage at all; reports the tenant of each query. */
 export const emptyUsage = (asked: (tenantId: string | null) => void): UsageQueries =>
   inOneMoment({
     async totals(filter) {
