@@ -267,7 +267,7 @@ export const withdrawals = async (options: Options, given: Kafka | null = null):
     for (const kind of kindsOf(here, providers[0]!.id)) figures.push(await figureOf(kind, here, options))
     figures.push(await whileOneIsStopped(here, Math.min(options.times, 20)))
     const revival = { body: { kill: false, reason: 'withdrawals' } }
-    await here.first.request(`/admin/v1/providers/${providers[0]!.id}/kill`, revival) // for the next user of this broker
+    await here.first.request(`/admin/v1/providers/${providers[0]!.id}/kill`, revival) // for this broker's next user
     return figures
   } finally {
     for (const gateway of gateways) await gateway.remove()
