@@ -3,7 +3,8 @@ import { Failures } from './failures.ts'
 
 test('what was printed before a failed test is kept, however the text is cut, and nothing of those that passed', () => {
   const text =
-    '\na.test.ts:\nsaid by one\n(pass) one [1.00ms]\n10 | expect(1).toBe(2)\nerror: no\n(fail) two [2.00ms]\n(pass) three\n1 tests failed:\n(fail) two [2.00ms]\n'
+    '\na.test.ts:\nsaid by one\n(pass) one [1.00ms]\n10 | expect(1).toBe(2)\nerror: no\n' +
+    '(fail) two [2.00ms]\n(pass) three\n1 tests failed:\n(fail) two [2.00ms]\n'
   for (let size = 1; size < text.length; size++) {
     const failures = new Failures()
     for (let at = 0; at < text.length; at += size) failures.add(text.slice(at, at + size))

@@ -138,7 +138,8 @@ describe('the launcher', () => {
   test('an unknown script is one line', async () => {
     const child = launch(checkout(''), ['strat'])
     expect(await new Response(child.stderr).text()).toBe(
-      'gatelog: unknown script "strat": use one of start, dev, gateway, check, test, bench, faults, simulate, sbom, security\n',
+      'gatelog: unknown script "strat": use one of start, dev, gateway, check, ' +
+        'test, bench, faults, simulate, sbom, security\n',
     )
     expect(await child.exited).toBe(1)
   })

@@ -94,14 +94,19 @@ const report = (
   const reach = percentiles(reached)
   const refused = JSON.stringify(Object.fromEntries(failures))
   console.log(
-    `${name}: ${perSecond.toFixed(0)} decisions/s from ${CLIENTS} clients for ${seconds} s (aim ${AIMS[name]}); ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} (aim ${AIMS.p99Ms}), max ${max.toFixed(1)}; not acknowledged ${refused}`,
+    `${name}: ${perSecond.toFixed(0)} decisions/s from ${CLIENTS} clients for ${seconds} s ` +
+      `(aim ${AIMS[name]}); ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} (aim ${AIMS.p99Ms}), ` +
+      `max ${max.toFixed(1)}; not acknowledged ${refused}`,
   )
   console.log(
-    `${name}: lost ${lost} of ${acknowledged.length} acknowledged, applied twice ${twice}; ${counted} decisions count, ${beaten} records lost a race`,
+    `${name}: lost ${lost} of ${acknowledged.length} acknowledged, applied twice ${twice}; ` +
+      `${counted} decisions count, ${beaten} records lost a race`,
   )
   if (reached.length > 0) {
     console.log(
-      `${name}: from the append of a record to its having reached the slowest other instance, ms: p50 ${reach.p50.toFixed(1)}, p99 ${reach.p99.toFixed(1)} (aim ${AIMS.reachMs}), max ${reach.max.toFixed(1)} (N ${reached.length})`,
+      `${name}: from the append of a record to its having reached the slowest other instance, ` +
+        `ms: p50 ${reach.p50.toFixed(1)}, p99 ${reach.p99.toFixed(1)} (aim ${AIMS.reachMs}), max ` +
+        `${reach.max.toFixed(1)} (N ${reached.length})`,
     )
   }
   const fast = perSecond >= AIMS[name] && p99 < AIMS.p99Ms && (reached.length === 0 || reach.p99 < AIMS.reachMs)

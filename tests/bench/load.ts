@@ -115,7 +115,8 @@ const runJob = async (job: LoadJob): Promise<Omit<LoadResult, 'upstream'>> => {
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('')
   const request = Buffer.from(
-    `POST ${job.path} HTTP/1.1\r\nHost: 127.0.0.1:${job.port}\r\nContent-Type: application/json\r\n${head}Content-Length: ${Buffer.byteLength(job.body)}\r\n\r\n${job.body}`,
+    `POST ${job.path} HTTP/1.1\r\nHost: 127.0.0.1:${job.port}\r\nContent-Type: application/json\r\n` +
+      `${head}Content-Length: ${Buffer.byteLength(job.body)}\r\n\r\n${job.body}`,
   )
   const latenciesUs: number[] = []
   let failed = 0

@@ -139,13 +139,15 @@ const say = (name: string, course: Course, figures: Sample, times: number) => {
   const { perSecond, p50Us, p99Us, cpuUs, requests, failed, rssMb: mb } = figures
   const ratio = requests === 0 ? 'no answer' : times.toFixed(times > 10 ? 0 : 2)
   console.log(
-    `| ${name} | ${course.mode} | ${course.connections} | ${perSecond.toFixed(0)} | ${p50Us} | ${p99Us} | ${cpuUs.toFixed(0)} | ${mb} | ${ratio} | ${requests} | ${failed} |`,
+    `| ${name} | ${course.mode} | ${course.connections} | ${perSecond.toFixed(0)} | ${p50Us} | ` +
+      `${p99Us} | ${cpuUs.toFixed(0)} | ${mb} | ${ratio} | ${requests} | ${failed} |`,
   )
 }
 
 const load = await startLoad()
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s in turn, medians`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ` +
+    `${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s in turn, medians`,
 )
 console.log(
   '| gateway | mode | c | requests/s | p50 us | p99 us | CPU us/request | RSS MB | Gatelog to it | N | failed |',

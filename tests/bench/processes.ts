@@ -99,7 +99,9 @@ const compared = async (load: LoadProcess, how: string, sides: readonly Side[]):
       failed: failedWarming[i]! + sum((each) => each.failed),
     }
     console.log(
-      `| ${how} | ${sides[i]!.name} | ${row.perSecond.toFixed(0)} | ${row.p50Us} | ${row.p99Us} | ${row.cpuUs.toFixed(1)} | ${((row.perSecond * row.cpuUs) / 1e6).toFixed(3)} | ${row.requests} | ${row.failed} |`,
+      `| ${how} | ${sides[i]!.name} | ${row.perSecond.toFixed(0)} | ${row.p50Us} | ${row.p99Us} | ` +
+        `${row.cpuUs.toFixed(1)} | ${((row.perSecond * row.cpuUs) / 1e6).toFixed(3)} | ${row.requests} | ` +
+        `${row.failed} |`,
     )
   }
   return samples
@@ -210,10 +212,13 @@ const kafka = async () => {
 }
 
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s in turn, medians, ratios those of each round; everything on: authentication, 20 models of 5 providers, limits, a hard budget, records, metrics`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds ` +
+    `of ${SECONDS} s in turn, medians, ratios those of each round; everything on: authentication, 20 ` +
+    'models of 5 providers, limits, a hard budget, records, metrics',
 )
 console.log(
-  '| how | gateway | requests/s | p50 us | p99 us | CPU us/request | busy | N | failed |\n|---|---|---|---|---|---|---|---|---|',
+  '| how | gateway | requests/s | p50 us | p99 us | CPU us/request | busy | N ' +
+    '| failed |\n|---|---|---|---|---|---|---|---|---|',
 )
 const parts = { pair, kafka }
 for (const name of onlyOf(Object.keys(parts) as (keyof typeof parts)[])) await parts[name]()

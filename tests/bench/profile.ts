@@ -37,7 +37,8 @@ const shares = (
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`
 
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}; self time, sampled for ${SECONDS} s at 32 at once`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ` +
+    `${Bun.version}; self time, sampled for ${SECONDS} s at 32 at once`,
 )
 const load = await startLoad()
 for (const mode of ['json', 'stream'] as const) {

@@ -126,7 +126,8 @@ const ratios = (measured: readonly Row[]): string =>
 
 const report = (measured: readonly Row[]) => {
   console.log(
-    `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians`,
+    `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ` +
+      `${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, medians`,
   )
   console.log('| mode | c | contender | requests/s | p50 us | p99 us | CPU us/request | ratio to bare | failed |')
   console.log('|---|---|---|---|---|---|---|---|---|')
@@ -136,7 +137,10 @@ const report = (measured: readonly Row[]) => {
       const pick = (by: (row: Row) => number) => of(measured, course, name, by)
       const cpu = name === 'direct' ? '-' : pick((row) => row.cpuUs ?? 0).toFixed(1)
       console.log(
-        `| ${course.mode} | ${course.connections} | ${name} | ${Math.round(pick((row) => row.perSecond))} | ${pick((row) => row.p50Us)} | ${pick((row) => row.p99Us)} | ${cpu} | ${ratioOf(measured, course, name)} | ${failedOf(measured, course, name)} |`,
+        `| ${course.mode} | ${course.connections} | ${name} | ` +
+          `${Math.round(pick((row) => row.perSecond))} | ${pick((row) => row.p50Us)} | ` +
+          `${pick((row) => row.p99Us)} | ${cpu} | ${ratioOf(measured, course, name)} | ` +
+          `${failedOf(measured, course, name)} |`,
       )
     }
   }

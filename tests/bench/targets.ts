@@ -124,12 +124,15 @@ const say = (name: string, value: number, detail: string) => {
   const { what, aim, isLeast, unit } = TARGETS.find((target) => target.name === name)!
   const met = isLeast ? value >= aim : value <= aim
   row(
-    `| ${name} | ${what} | ${isLeast ? 'at least' : 'at most'} ${aim}${unit} | ${value.toFixed(2)}${unit} | ${met ? 'met' : '**missed**'} | ${detail} |`,
+    `| ${name} | ${what} | ${isLeast ? 'at least' : 'at most'} ${aim}${unit} | ` +
+      `${value.toFixed(2)}${unit} | ${met ? 'met' : '**missed**'} | ${detail} |`,
   )
 }
 const throughput = ({ paired }: Beside) => paired((gatelog, bare) => gatelog.perSecond / bare.perSecond)
 const told = (result: Beside) =>
-  `${both(result, ({ perSecond }) => perSecond)} requests/s, CPU ${both(result, ({ cpuUs }) => cpuUs, 1)} us, failed ${result.gatelog.failed} and ${result.bare.failed}`
+  `${both(result, ({ perSecond }) => perSecond)} requests/s, CPU ` +
+  `${both(result, ({ cpuUs }) => cpuUs, 1)} us, failed ${result.gatelog.failed} and ` +
+  `${result.bare.failed}`
 
 const rates = async (sides: Sides) => {
   if (wants('json_c32', 'p99_c32')) {
@@ -151,7 +154,8 @@ const rates = async (sides: Sides) => {
     say('stream', throughput(stream), told(stream))
     const vendor = await beside(sides, 'stream', 32, ` ${ASKS.vendor}`)
     row(
-      `| stream_vendor | the same as OpenAI sends them: random letters in each chunk, the usage last | none | ${throughput(vendor).toFixed(2)} | | ${told(vendor)} |`,
+      '| stream_vendor | the same as OpenAI sends them: random letters in each chunk, the usage ' +
+        `last | none | ${throughput(vendor).toFixed(2)} | | ${told(vendor)} |`,
     )
   }
   if (!wants('p50_added')) return
@@ -193,7 +197,8 @@ const chunks = async (sides: Sides) => {
   const apart = await further(sides, ` ${ASKS.apart}`)
   const beyond = (apart.gatelog - apart.bare).toFixed(2)
   row(
-    `| chunk_apart | the same, each written by itself, a millisecond apart | none | ${apart.gatelog.toFixed(2)} us | | the bare proxy ${apart.bare.toFixed(2)} us, ${beyond} us beyond it, failed ${apart.failed} of both |`,
+    `| chunk_apart | the same, each written by itself, a millisecond apart | none | ${apart.gatelog.toFixed(2)} us ` +
+      `| | the bare proxy ${apart.bare.toFixed(2)} us, ${beyond} us beyond it, failed ${apart.failed} of both |`,
   )
 }
 
@@ -225,7 +230,9 @@ const resident = async (load: LoadProcess) => {
 const startFull = (origin: string) => startGatelog(origin, { settings: { bootstrap: fullWorld(origin) } })
 
 const load = await startLoad()
-const machine = `${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s after their compilers rest, medians; Gatelog to the bare proxy`
+const machine =
+  `${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ${ROUNDS} rounds of ` +
+  `${SECONDS} s after their compilers rest, medians; Gatelog to the bare proxy`
 console.log(`machine: ${machine}`)
 for (const line of ['| target | what | aim | measured | | of what |', '|---|---|---|---|---|---|']) row(line)
 if (wants('json_c32', 'json_c256', 'stream', 'p50_added', 'p99_c32', 'chunk')) {

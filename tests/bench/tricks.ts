@@ -15,7 +15,8 @@ const TRICKS = { ...OF_REQUESTS, ...OF_PLANS, ...OF_THE_LOG }
 // The rows of the log write to the folder for temporary files: on one in memory a sync costs nothing.
 const { type } = statfsSync(tmpdir())
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, files in ${tmpdir()} (file system 0x${type.toString(16)})\n`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}, ` +
+    `files in ${tmpdir()} (file system 0x${type.toString(16)})\n`,
 )
 console.log('| Trick | In `src/` | For each | With it | Without | Ratio | N |')
 console.log('|---|---|---|---|---|---|---|')

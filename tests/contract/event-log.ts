@@ -170,7 +170,8 @@ export const eventLogContract = (
     })
 
     promise(
-      'one append holds up to 256 records, or as many as the log says; more, none, or more bytes are refused and nothing is written',
+      'one append holds up to 256 records, or as many as the log says; more, none, ' +
+        'or more bytes are refused and nothing is written',
       async () => {
         const topic = await under.topic('plain')
         const { records, bytes } = log.limits ?? { records: 256, bytes: 448 * 1024 }

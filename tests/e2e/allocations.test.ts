@@ -22,7 +22,9 @@ for (const name of Object.keys(COUNTS) as Count[])
     const told = grown.map(([type, count]) => `${type} ${before.objects[type] ?? 0} -> ${count}`)
     if (totalOf(now) > totalOf(before) * MOST_MORE || now.bytes > before.bytes * MOST_MORE)
       throw new Error(
-        `more is made for each request: ${[...told, `bytes ${before.bytes} -> ${now.bytes}`].join(', ')}; if that is meant, record it (npm run bench -- allocations)`,
+        'more is made for each request: ' +
+          `${[...told, `bytes ${before.bytes} -> ${now.bytes}`].join(', ')}; if that is meant, record ` +
+          'it (npm run bench -- allocations)',
       )
     expect(totalOf(now)).toBeGreaterThan(0)
     expect(now.bytes).toBeGreaterThan(0)

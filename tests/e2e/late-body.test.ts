@@ -27,7 +27,10 @@ const newKey = async (): Promise<{ id: string; plaintext: string }> => {
  * sends the body. Returns the status.
  */
 const chatLate = async (key: string, meanwhile: () => Promise<unknown>): Promise<number> => {
-  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`
+  const head =
+    `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${key}\r\n` +
+    `Content-Type: application/json\r\nContent-Length: ${BODY.length}\r\nExpect: 100-continue\r\n` +
+    `Connection: close\r\n\r\n`
   const client = await connect(Number(new URL(gateway.url).port), head)
   await client.until((received) => received.startsWith(CONTINUE))
   await meanwhile()

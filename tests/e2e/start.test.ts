@@ -69,7 +69,8 @@ describe('one machine, no settings', () => {
     const { code, errors } = await run({ GATEWAY_SERVER_PORT: port, GATEWAY_DATA_DIR: data })
     expect(code).toBe(1)
     expect(errors).toBe(
-      `gatelog: port ${port} on 127.0.0.1 is in use: stop the other program or set another server.port (GATEWAY_SERVER_PORT)\n`,
+      `gatelog: port ${port} on 127.0.0.1 is in use: stop the other program or ` +
+        `set another server.port (GATEWAY_SERVER_PORT)\n`,
     )
     expect(existsSync(data)).toBe(false)
   })

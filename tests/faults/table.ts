@@ -124,7 +124,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   {
     row: 'R13',
     fault:
-      'Postgres is stopped; connections to it are refused, swallowed, reset, half closed, throttled, their answers lost',
+      'Postgres is stopped; connections to it are refused, swallowed, reset, ' +
+      'half closed, throttled, their answers lost',
     aim: 'inference failed 0; /ready 503; missing 0, doubled 0',
     runs: [
       script('stores/postgres', ['60'], ['5']),
@@ -135,8 +136,11 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   {
     row: 'R14',
     fault:
-      'Postgres is far away or locked; the projection worker is killed in the midst of transactions; tables made anew, and the database wiped',
-    aim: 'inference failed 0, missing 0, doubled 0, every table equal, after a wipe too; how long it takes to make them anew',
+      'Postgres is far away or locked; the projection worker is killed in the midst of ' +
+      'transactions; tables made anew, and the database wiped',
+    aim:
+      'inference failed 0, missing 0, doubled 0, every table equal, after a ' +
+      'wipe too; how long it takes to make them anew',
     runs: [
       script('stores/postgres-slow', ['--seconds', '20'], ['--seconds', '5']),
       script('stores/worker-kill', ['20', '20000'], ['3', '2000', 'embedded']),
@@ -197,7 +201,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     aim: 'lost 0, doubled 0, everybody answered',
     runs: [],
     missing:
-      'run by R17, the same way. Writes of the spool are made on the serving thread, so a disk that takes 200 ms for each holds everybody up for that long, and a thread that stands still is not taken for overload: only a sync is made beside it',
+      'run by R17, the same way. Writes of the spool are made on the serving thread, so a disk that ' +
+      'takes 200 ms for each holds everybody up for that long, and a thread that stands still is ' +
+      'not taken for overload: only a sync is made beside it',
   },
   {
     row: 'R20',
@@ -221,7 +227,9 @@ export const FAULT_ROWS: readonly FaultRow[] = [
   {
     row: 'R23',
     fault: 'an upstream hangs while connecting, before its head, in its stream, after its last piece',
-    aim: 'told within 500 ms after the deadline, never before it; sockets leaked 0; every cell of the matrix right: status, code, body, calls made, outcome',
+    aim:
+      'told within 500 ms after the deadline, never before it; sockets leaked 0; every cell ' +
+      'of the matrix right: status, code, body, calls made, outcome',
     runs: [
       script('upstreams/hangs', ['40'], ['4']),
       script('upstreams/swallowed', ['--requests', '1000'], ['--requests', '300']),
@@ -229,7 +237,8 @@ export const FAULT_ROWS: readonly FaultRow[] = [
     ],
     inTests: ['tests/inference/attempt/faults.test.ts', 'tests/inference/attempt/deadlines.test.ts'],
     missing:
-      'a connection that the kernel is still opening has no handle by which it could be closed: it goes when the kernel gives up (127 s) or somebody answers. There is a bound on how many',
+      'a connection that the kernel is still opening has no handle by which it could be closed: it goes when ' +
+      'the kernel gives up (127 s) or somebody answers. There is a bound on how many',
   },
   {
     row: 'R24',

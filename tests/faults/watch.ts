@@ -95,4 +95,5 @@ export const watchStrain = (gateway: GatewayProcess): { stop(): Promise<Strain> 
 }
 
 export const strainText = ({ rssBeforeMb, rssPeakMb, loopDelayMs, pulseMs }: Strain): string =>
-  `RSS ${rssBeforeMb.toFixed(0)} MB before, ${rssPeakMb.toFixed(0)} at most; event loop late by ${loopDelayMs.toFixed(0)} ms at most (p99 of 0.1 s), /health after ${pulseMs.toFixed(0)} ms at most`
+  `RSS ${rssBeforeMb.toFixed(0)} MB before, ${rssPeakMb.toFixed(0)} at most; event loop late by ` +
+  `${loopDelayMs.toFixed(0)} ms at most (p99 of 0.1 s), /health after ${pulseMs.toFixed(0)} ms at most`

@@ -31,7 +31,9 @@ afterAll(async () => {
 })
 
 const CHAT = '/v1/chat/completions'
-const HEAD = `Authorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nX-Request-ID: mine\r\ntraceparent: 00-${'a'.repeat(32)}-00f067aa0ba902b7-01\r\n`
+const HEAD =
+  `Authorization: Bearer ${KEY}\r\nContent-Type: application/json\r\n` +
+  `X-Request-ID: mine\r\ntraceparent: 00-${'a'.repeat(32)}-00f067aa0ba902b7-01\r\n`
 const ask = (more: object = {}) =>
   JSON.stringify({ model: 'small', messages: [{ role: 'user', content: 'hi' }], ...more })
 

@@ -49,7 +49,8 @@ describe.each(EACH_LISTENER)('behind the %s listener', (listener) => {
   }
 
   const headOf = (length: number) =>
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer ${KEY}\r\nContent-Length: ${length}\r\n\r\n`
+    `POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\n` +
+    `Authorization: Bearer ${KEY}\r\nContent-Length: ${length}\r\n\r\n`
   const ask = (stream: boolean) =>
     JSON.stringify({ model: 'small', stream, messages: [{ role: 'user', content: 'hi' }] })
   const whole = (body: string) => headOf(body.length) + body

@@ -120,7 +120,8 @@ describe('what is damaged', () => {
   for (const [what, loss] of [
     [
       'everything',
-      `drop schema gatelog cascade; drop schema ${firstSchemaOf('requests')} cascade; drop schema if exists ${firstSchemaOf('audit')} cascade`,
+      `drop schema gatelog cascade; drop schema ${firstSchemaOf('requests')} cascade; ` +
+        `drop schema if exists ${firstSchemaOf('audit')} cascade`,
     ],
     ['the catalogue', 'drop schema gatelog cascade'],
     ['the tables of the model', `drop schema ${firstSchemaOf('requests')} cascade`],

@@ -181,7 +181,8 @@ export const applied = (sql: Sql, model: string, next: number, partition = 0): P
 /** SHA-256 of every row of a table, in key order: equal tables have equal digests. */
 export const tableDigest = async (sql: Sql, schemaName: string, table: string, key: string): Promise<string> => {
   const [row] = await sql.unsafe<{ digest: string }[]>(
-    `select encode(sha256(coalesce(string_agg(t::text, chr(10) order by ${key}), '')::bytea), 'hex') as digest from "${schemaName}".${table} t`,
+    `select encode(sha256(coalesce(string_agg(t::text, chr(10) order by ${key}), ` +
+      `'')::bytea), 'hex') as digest from "${schemaName}".${table} t`,
   )
   return row!.digest
 }

@@ -69,6 +69,7 @@ for (let shuffle = 0; shuffle < SHUFFLES; shuffle++) {
 const p = (asLarge + 1) / (SHUFFLES + 1)
 const ms = (value: number): string => value.toFixed(2)
 console.log(
-  `S16: medians ${ms(median(known))} ms (known, N ${known.length}) and ${ms(median(unknown))} ms (unknown, N ${unknown.length}): ${ms(difference)} ms apart, p ${p.toFixed(3)}`,
+  `S16: medians ${ms(median(known))} ms (known, N ${known.length}) and ${ms(median(unknown))} ms ` +
+    `(unknown, N ${unknown.length}): ${ms(difference)} ms apart, p ${p.toFixed(3)}`,
 )
 process.exit(p < SIGNIFICANT ? 1 : 0)

@@ -23,7 +23,8 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
   row(
     1,
     'An upstream address inside: metadata, loopback, private, in any spelling',
-    'Read once by the WHATWG parser, resolved, every address checked; metadata never, private only with `egress.allow_private`',
+    'Read once by the WHATWG parser, resolved, every address checked; metadata ' +
+      'never, private only with `egress.allow_private`',
   ),
   row(
     2,

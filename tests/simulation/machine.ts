@@ -29,7 +29,9 @@ const configOf = (durability: Durability, dir: string): Config => {
   const name = `${durability} ${dir}`
   const known = CONFIGS.get(name)
   if (known !== undefined) return known
-  const text = `log:\n  durability: ${durability}\n  kafka:\n    brokers: ["simulated:9092"]\ndata:\n  dir: ${dir}\nsecurity:\n  master_key: ${MASTER_KEY}\n`
+  const text =
+    `log:\n  durability: ${durability}\n  kafka:\n    brokers: ["simulated:9092"]\n` +
+    `data:\n  dir: ${dir}\nsecurity:\n  master_key: ${MASTER_KEY}\n`
   const { config } = loadConfig({ file: { name: 'simulation', text }, env: {} })
   CONFIGS.set(name, config)
   return config

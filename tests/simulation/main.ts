@@ -100,7 +100,8 @@ const main = async (): Promise<number> => {
   save(progress)
   const { from, next, failed, events, answered, decided, seconds } = progress
   console.log(
-    `${next - from} seeds from ${from}, ${failed.length} with violations${failed.length > 0 ? ` (${failed.slice(0, 20).join(', ')})` : ''}; ` +
+    `${next - from} seeds from ${from}, ${failed.length} with ` +
+      `violations${failed.length > 0 ? ` (${failed.slice(0, 20).join(', ')})` : ''}; ` +
       `${events} events, ${answered} requests answered, ${decided} decisions acknowledged; ${seconds.toFixed(1)} s`,
   )
   return failed.length

@@ -34,11 +34,14 @@ const fold = async (dataDir: string): Promise<void> => {
   const aimMs = (AIM_MS_OF_A_MILLION * count) / 1e6
   console.log(`${counts.counted} decisions folded, embedded log, Bun ${Bun.version}`)
   console.log(
-    `time: ${(tookMs / 1e3).toFixed(2)} s, ${((tookMs * 1e3) / count).toFixed(2)} us each (aim: under ${aimMs / 1e3} s); CPU ${((user + system) / 1e6).toFixed(2)} s`,
+    `time: ${(tookMs / 1e3).toFixed(2)} s, ${((tookMs * 1e3) / count).toFixed(2)} us each (aim: ` +
+      `under ${aimMs / 1e3} s); CPU ${((user + system) / 1e6).toFixed(2)} s`,
   )
   console.log(`memory: ${mb(maxRSS * 1024)} at most, ${mb(leftBytes)} after a collection, ${mb(emptyBytes)} before`)
   console.log(
-    `state: ${live.control.table('keys').size} keys, ${live.control.table('causes').size} remembered repeats, digest ${digest.slice(0, 16)}`,
+    `state: ${live.control.table('keys').size} keys, ` +
+      `${live.control.table('causes').size} remembered repeats, digest ` +
+      `${digest.slice(0, 16)}`,
   )
   if (counts.counted !== count || counts.malformed > 0) throw new Error('not every decision counted')
   if (tookMs > aimMs) process.exitCode = 1

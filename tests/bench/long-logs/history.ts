@@ -33,7 +33,8 @@ const ask = async <Name extends QuestionName>(name: Name, question: Questions[Na
 
 const say = (what: string, { tookMs, stillMs }: Stillness, n: number) =>
   console.log(
-    `${what.padEnd(44)} ${tookMs.toFixed(0).padStart(7)} ms  (${n}, ${(tookMs / n).toFixed(2)} ms each), still for ${stillMs.toFixed(1)} ms at most`,
+    `${what.padEnd(44)} ${tookMs.toFixed(0).padStart(7)} ms  (${n}, ` +
+      `${(tookMs / n).toFixed(2)} ms each), still for ${stillMs.toFixed(1)} ms at most`,
   )
 
 console.log(`${count} decisions`)

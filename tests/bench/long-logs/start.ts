@@ -135,7 +135,8 @@ const measure = async (dataDir: string): Promise<void> => {
   const { size } = await stat(join(dataDir, 'control.snapshot'))
   const short = await startApart(dataDir, 'snapshot')
   const line = (name: string, { stateMs, allMs, cpuMs, rssBytes }: Start, aimMs: number) =>
-    `${name}: ${stateMs.toFixed(0)} ms, with the key index ${allMs.toFixed(0)} ms, CPU ${cpuMs.toFixed(0)} ms (aim: under ${aimMs} ms), ${(rssBytes / 1e6).toFixed(0)} MB at most`
+    `${name}: ${stateMs.toFixed(0)} ms, with the key index ${allMs.toFixed(0)} ms, CPU ` +
+    `${cpuMs.toFixed(0)} ms (aim: under ${aimMs} ms), ${(rssBytes / 1e6).toFixed(0)} MB at most`
   console.log(`${count} decisions, embedded log, Bun ${Bun.version}`)
   console.log(line('from the log     ', whole, AIM_MS.log))
   console.log(line('from the snapshot', short, AIM_MS.snapshot))

@@ -132,7 +132,8 @@ for (let round = 0; round < rounds; round++) {
 await load.stop()
 
 console.log(
-  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}; ${perSecond} requests/s, ${rounds} rounds of ${seconds} s each way, medians of the rounds`,
+  `machine: ${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Bun ${Bun.version}; ${perSecond} ` +
+    `requests/s, ${rounds} rounds of ${seconds} s each way, medians of the rounds`,
 )
 console.log('| | requests/s | failed | p50 us | p99 us | gateway, worker, Postgres: cores |')
 console.log('|---|---|---|---|---|---|')
@@ -140,14 +141,18 @@ for (const [name, each] of Object.entries(found)) {
   const middle = (pick: (round: Round) => number) => median(each.map(pick))
   const cores = [0, 1, 2].map((at) => middle(({ cores }) => cores[at]!).toFixed(2)).join(', ')
   console.log(
-    `| ${name} the worker | ${Math.round(middle(({ requests, seconds: took }) => requests / took))} | ${each.reduce((sum, { failed }) => sum + failed, 0)} | ${middle(({ p50Us }) => p50Us)} | ${middle(({ p99Us }) => p99Us)} | ${cores} |`,
+    `| ${name} the worker | ` +
+      `${Math.round(middle(({ requests, seconds: took }) => requests / took))} | ` +
+      `${each.reduce((sum, { failed }) => sum + failed, 0)} | ${middle(({ p50Us }) => p50Us)} | ` +
+      `${middle(({ p99Us }) => p99Us)} | ${cores} |`,
   )
 }
 let missed = false
 for (const { lag } of found.with) {
   if (lag === null) continue
   console.log(
-    `lag from settlement to commit: p50 ${lag.p50Ms.toFixed(0)}, p99 ${lag.p99Ms.toFixed(0)}, max ${lag.maxMs.toFixed(0)} ms (N ${lag.outcomes}; aim: p99 under ${AIM_LAG_MS} ms)`,
+    `lag from settlement to commit: p50 ${lag.p50Ms.toFixed(0)}, p99 ${lag.p99Ms.toFixed(0)}, max ` +
+      `${lag.maxMs.toFixed(0)} ms (N ${lag.outcomes}; aim: p99 under ${AIM_LAG_MS} ms)`,
   )
   if (lag.p99Ms >= AIM_LAG_MS) missed = true
 }

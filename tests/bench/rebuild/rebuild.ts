@@ -259,7 +259,8 @@ try {
   console.log(`${OUTCOMES} outcomes written in ${(performance.now() / 1_000).toFixed(1)} s`)
   const tell = (what: string, { seconds, peakMiB, ownSeconds }: Step) =>
     console.log(
-      `${what}: ${seconds.toFixed(1)} s, ${Math.round(OUTCOMES / seconds)} outcomes/s (aim ${AIM}), peak ${peakMiB} MiB, ${ownSeconds.toFixed(1)} s of processor`,
+      `${what}: ${seconds.toFixed(1)} s, ${Math.round(OUTCOMES / seconds)} outcomes/s (aim ` +
+        `${AIM}), peak ${peakMiB} MiB, ${ownSeconds.toFixed(1)} s of processor`,
     )
   const first = await step('worker', dataDir, postgres.url)
   tell('worker', first)

@@ -12,7 +12,9 @@ const ROUND_MS = 4_000
 
 const words = Array.from({ length: 200 }, (_, i) => `word${i}`).join(' ')
 const body = JSON.stringify({ model: 'any', stream: true, messages: [{ role: 'user', content: words }] })
-const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer none\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
+const head =
+  `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer none\r\n` +
+  `Content-Type: application/json\r\nContent-Length: ${body.length}`
 const request = new TextEncoder().encode(`${head}\r\n\r\n${body}`)
 
 /** Microseconds of the whole process for one answer, and how many there were. */

@@ -43,7 +43,8 @@ const panel = (by: string, rows: readonly Row[]): string => {
   const highest = roundUp(Math.max(...rows.flatMap(({ cpuUs, bareCpuUs }) => [cpuUs, bareCpuUs])))
   const y = (value: number) => height - bottom - (value / highest) * (height - top - bottom)
   const text = (at: number, down: number, words: string, anchor: string, more = '') =>
-    `<text x="${at.toFixed(1)}" y="${down.toFixed(1)}" text-anchor="${anchor}" fill="${COLOURS.text}" ${more}>${words}</text>`
+    `<text x="${at.toFixed(1)}" y="${down.toFixed(1)}" text-anchor="${anchor}" ` +
+    `fill="${COLOURS.text}" ${more}>${words}</text>`
   const grid = [0, 0.25, 0.5, 0.75, 1].map((share) => {
     const at = y(share * highest)
     const rule = `<line x1="${left}" x2="${width - right}" y1="${at}" y2="${at}" stroke="${COLOURS.grid}"/>`
@@ -73,6 +74,10 @@ export const plotOf = (rows: readonly Row[]): string => {
       rows.filter((row) => row.by === by),
     )}\n</g>`
   })
-  const legend = `<g transform="translate(${PANEL.left} ${height - 10})"><circle r="4" cy="-4" fill="${COLOURS.gatelog}"/><text x="8" fill="${COLOURS.text}">Gatelog</text><circle r="4" cx="70" cy="-4" fill="${COLOURS.bare}"/><text x="78" fill="${COLOURS.text}">bare proxy, same rounds; small figures: to the smallest gateway in the same rounds</text></g>`
+  const legend =
+    `<g transform="translate(${PANEL.left} ${height - 10})"><circle r="4" cy="-4" fill="${COLOURS.gatelog}"/><text ` +
+    `x="8" fill="${COLOURS.text}">Gatelog</text><circle r="4" cx="70" cy="-4" fill="${COLOURS.bare}"/><text x="78" ` +
+    `fill="${COLOURS.text}">bare proxy, same rounds; small figures: to the smallest gateway in the same ` +
+    'rounds</text></g>'
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" font-family="system-ui, sans-serif" font-size="11">\n<rect width="100%" height="100%" fill="#ffffff"/>\n${panels.join('\n')}\n${legend}\n</svg>\n`
 }

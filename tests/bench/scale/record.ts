@@ -12,7 +12,8 @@ const FILE = join(DOCS, 'performance.json')
 export type KeptRow = Row & { readonly commit: string }
 
 const HEAD =
-  '| by | size | CPU us/request | to the smallest | bare proxy | p50 added us | p99 added us | RSS MB | N | failed | |\n|---|---|---|---|---|---|---|---|---|---|---|\n'
+  '| by | size | CPU us/request | to the smallest | bare proxy | p50 added us | p99 added us | RSS ' +
+  'MB | N | failed | |\n|---|---|---|---|---|---|---|---|---|---|---|\n'
 
 /** Rows as Markdown, with or without the head of the table. */
 export const tableOf = (rows: readonly Row[], hasHead: boolean): string =>
@@ -20,7 +21,10 @@ export const tableOf = (rows: readonly Row[], hasHead: boolean): string =>
   rows
     .map(
       (row) =>
-        `| ${row.by} | ${row.at.toLocaleString('en')} | ${row.cpuUs.toFixed(1)} | ${row.toSmallest?.toFixed(2) ?? ''} | ${row.bareCpuUs.toFixed(1)} | ${Math.round(row.p50AddedUs)} | ${Math.round(row.p99AddedUs)} | ${row.rssMb} | ${row.requests.toLocaleString('en')} | ${row.failed} | ${row.more ?? ''} |`,
+        `| ${row.by} | ${row.at.toLocaleString('en')} | ${row.cpuUs.toFixed(1)} | ` +
+        `${row.toSmallest?.toFixed(2) ?? ''} | ${row.bareCpuUs.toFixed(1)} | ${Math.round(row.p50AddedUs)} | ` +
+        `${Math.round(row.p99AddedUs)} | ${row.rssMb} | ${row.requests.toLocaleString('en')} | ${row.failed} | ` +
+        `${row.more ?? ''} |`,
     )
     .join('\n')
 

@@ -39,7 +39,9 @@ conclude([
   {
     row: 'R3',
     what: `\`kill -9\` of the gateway ${KILLS} times while the broker is away, then both back`,
-    figure: `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, repeats dropped by id ${repeats}; all in the topic ${drainedS.toFixed(1)} s after`,
+    figure:
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, ` +
+      `repeats dropped by id ${repeats}; all in the topic ${drainedS.toFixed(1)} s after`,
     n: oracle.complete.size,
     good: lost + doubled + otherTokens === 0 && oracle.complete.size > 0,
   },

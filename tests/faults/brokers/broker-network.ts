@@ -140,9 +140,13 @@ const runFault = async ({ row, name, begin, end, again }: Fault): Promise<Figure
     row,
     what: `broker ${name}, ${SECONDS} s`,
     figure:
-      `inference failed ${failed} of ${oracle.sent.size} (${during} sent meanwhile; ${failuresText(oracle)}), first byte p99 ${well.p99.toFixed(1)} ms before, ${ill.p99.toFixed(1)} meanwhile, delta ${addedMs.toFixed(1)}; ` +
-      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, repeats dropped by id ${repeats}; ` +
-      `admin writes at most ${admin.max.toFixed(0)} ms of ${writes.length}; spool at most ${seen.spoolPeakMb.toFixed(1)} MB; ${strainText(seen)}; caught up ${caughtUpS.toFixed(1)} s after`,
+      `inference failed ${failed} of ${oracle.sent.size} (${during} sent meanwhile; ${failuresText(oracle)}), ` +
+      `first byte p99 ${well.p99.toFixed(1)} ms before, ${ill.p99.toFixed(1)} meanwhile, delta ` +
+      `${addedMs.toFixed(1)}; ` +
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other ` +
+      `tokens ${otherTokens}, repeats dropped by id ${repeats}; ` +
+      `admin writes at most ${admin.max.toFixed(0)} ms of ${writes.length}; spool at most ` +
+      `${seen.spoolPeakMb.toFixed(1)} MB; ${strainText(seen)}; caught up ${caughtUpS.toFixed(1)} s after`,
     n: oracle.complete.size,
     good:
       failed + lost + doubled + otherTokens === 0 &&

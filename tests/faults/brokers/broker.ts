@@ -75,9 +75,14 @@ conclude([
     row: 'R7',
     what: `the broker stopped for ${OUTAGE_MS / 1_000} s`,
     figure:
-      `inference failed ${failed} of ${oracle.sent.size} (${sentMeanwhile} sent meanwhile; ${failuresText(oracle)}); first byte p99 ${before.p99.toFixed(1)} ms before, ${meanwhile.p99.toFixed(1)} meanwhile, delta ${addedMs.toFixed(1)}; ` +
-      `admin writes 504 ${refused} of ${writes.length}, p50 ${times.p50.toFixed(0)}, max ${times.max.toFixed(0)} ms, carried out afterwards ${late}; ` +
-      `spool at most ${seen.spoolPeakMb.toFixed(1)} MB; ${strainText(seen)}; lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, repeats dropped by id ${repeats} of ${records}; ` +
+      `inference failed ${failed} of ${oracle.sent.size} (${sentMeanwhile} sent meanwhile; ` +
+      `${failuresText(oracle)}); first byte p99 ${before.p99.toFixed(1)} ms before, ` +
+      `${meanwhile.p99.toFixed(1)} meanwhile, delta ${addedMs.toFixed(1)}; ` +
+      `admin writes 504 ${refused} of ${writes.length}, p50 ${times.p50.toFixed(0)}, max ` +
+      `${times.max.toFixed(0)} ms, carried out afterwards ${late}; ` +
+      `spool at most ${seen.spoolPeakMb.toFixed(1)} MB; ${strainText(seen)}; lost ${lost} of ` +
+      `${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, ` +
+      `repeats dropped by id ${repeats} of ${records}; ` +
       `caught up ${caughtUpS.toFixed(1)} s after the restart began`,
     n: oracle.complete.size,
     good:

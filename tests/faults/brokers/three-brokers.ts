@@ -42,8 +42,10 @@ conclude([
     row: 'R11',
     what: `three brokers, each in turn killed (\`kill -9\`) and started again, ${KILLS} times`,
     figure:
-      `inference failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); lost ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, ` +
-      `repeats dropped by id ${repeats} of ${records}; tenants told made and missing ${tenants.lost} of ${tenants.told}`,
+      `inference failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); lost ${lost} of ` +
+      `${oracle.complete.size}, doubled ${doubled} of ${outcomes}, other tokens ${otherTokens}, ` +
+      `repeats dropped by id ${repeats} of ${records}; tenants told made and ` +
+      `missing ${tenants.lost} of ${tenants.told}`,
     n: oracle.complete.size,
     good:
       failedOf(oracle) + lost + doubled + otherTokens + tenants.lost + tenants.doubled === 0 &&

@@ -131,11 +131,19 @@ const sum = (of: (each: Round) => number) => rounds.reduce((total, each) => tota
 const detected = count((each) => each.detectedS !== null)
 const figure: Figure = {
   row: 'R11',
-  what: `an unclean election: the leader of three goes on alone (\`min.insync.replicas\` 1), is killed, and a broker without its last records leads, ${ROUNDS} times`,
+  what:
+    `an unclean election: the leader of three goes on alone (\`min.insync.replicas\` 1), is ` +
+    `killed, and a broker without its last records leads, ${ROUNDS} times`,
   figure:
-    `decisions that only it had ${sum((each) => each.alone)}; detected ${detected} of ${ROUNDS}, ${rounds.map((each) => (each.detectedS === null ? 'never' : `${each.detectedS.toFixed(1)} s`)).join(', ')} after the others answered; ` +
-    `writes taken afterwards ${sum((each) => each.acceptedAfter)} of ${5 * ROUNDS}; /ready ${[...new Set(rounds.map((each) => each.ready))].join(', ')}; inference failed ${sum((each) => each.failed)} of ${sum((each) => each.sent)} (${[...new Set(rounds.map((each) => each.seen))].join('; ')}); ` +
-    `refused to start ${count((each) => each.refusedStart)} of ${ROUNDS}; after \`gateway log restore\` started ${count((each) => each.restored)} of ${ROUNDS}, decisions told and missing ${sum((each) => each.missing)}`,
+    `decisions that only it had ${sum((each) => each.alone)}; detected ${detected} of ` +
+    `${ROUNDS}, ` +
+    `${rounds.map((each) => (each.detectedS === null ? 'never' : `${each.detectedS.toFixed(1)} s`)).join(', ')} ` +
+    'after the others answered; ' +
+    `writes taken afterwards ${sum((each) => each.acceptedAfter)} of ${5 * ROUNDS}; /ready ` +
+    `${[...new Set(rounds.map((each) => each.ready))].join(', ')}; inference failed ${sum((each) => each.failed)} ` +
+    `of ${sum((each) => each.sent)} (${[...new Set(rounds.map((each) => each.seen))].join('; ')}); ` +
+    `refused to start ${count((each) => each.refusedStart)} of ${ROUNDS}; after \`gateway log restore\` started ` +
+    `${count((each) => each.restored)} of ${ROUNDS}, decisions told and missing ${sum((each) => each.missing)}`,
   n: sum((each) => each.alone),
   good:
     detected === ROUNDS &&

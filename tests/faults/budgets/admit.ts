@@ -20,7 +20,9 @@ export const admit = async (rig: Rig, each: number): Promise<Figure[]> => {
   return [
     {
       row: 'B1',
-      what: `${rig.gateways.length} instances x ${each} requests at once, a cap that admits ${ADMITS} (${tally(statuses)})`,
+      what:
+        `${rig.gateways.length} instances x ${each} requests at once, a cap ` +
+        `that admits ${ADMITS} (${tally(statuses)})`,
       figure: `admitted ${admitted}, overshoot ${overshoot}, log and account differ by ${usdText(Math.abs(difference_usd))}`,
       n: statuses.length,
       good: admitted === ADMITS && refused === statuses.length - ADMITS && billedUsd <= limitUsd && matches,

@@ -90,8 +90,14 @@ export const builds = async (rig: Rig, old: string): Promise<Figure[]> => {
   }
   const { matches, difference_usd, outcomes } = await rig.verify(id)
   const most = Math.max(...overspent, standing.spent_usd - limitUsd)
-  const what = `${rig.gateways.length} instances x ${LANES} lanes, ${moves.length} rolls between two builds, the limit raised and spent ${overspent.length} times (${tally(statuses)}; billed ${usdText(billedUsd())})`
-  const figure = `overspent ${usdText(most)} of ${usdText(limitUsd)}, billed and not booked ${usdText(billedUsd() - standing.spent_usd)}, left of the limit ${usdText(limitUsd - standing.spent_usd)}, reserved and not returned ${usdText(standing.reserved_usd)}, log and account differ by ${usdText(Math.abs(difference_usd))}`
+  const what =
+    `${rig.gateways.length} instances x ${LANES} lanes, ${moves.length} rolls between two builds, the limit raised ` +
+    `and spent ${overspent.length} times (${tally(statuses)}; billed ${usdText(billedUsd())})`
+  const figure =
+    `overspent ${usdText(most)} of ${usdText(limitUsd)}, billed and not booked ` +
+    `${usdText(billedUsd() - standing.spent_usd)}, left of the limit ${usdText(limitUsd - standing.spent_usd)}, ` +
+    `reserved and not returned ${usdText(standing.reserved_usd)}, log and account differ by ` +
+    `${usdText(Math.abs(difference_usd))}`
   const isBooked = billedUsd() <= standing.spent_usd + 1e-9 && matches && standing.reserved_usd === 0
   return [{ row: 'two builds', what, figure, n: outcomes, good: most <= 1e-9 && isBooked && outcomes > 0 }]
 }

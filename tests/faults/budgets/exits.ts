@@ -198,7 +198,10 @@ const exits = async (rig: Rig, upstream: ExitsUpstream, times: number): Promise<
     figures.push({
       row: 'B3',
       what: `${what} (${tally(statuses)})`,
-      figure: `leaked ${leaked} of ${statuses.length}, spent ${usdText(spent_usd)} by ${outcomes} outcomes, billed ${usdText(billedUsd)}, overspent ${usdText(overspentUsd)}, log and account differ by ${usdText(Math.abs(difference_usd))}`,
+      figure:
+        `leaked ${leaked} of ${statuses.length}, spent ${usdText(spent_usd)} by ${outcomes} ` +
+        `outcomes, billed ${usdText(billedUsd)}, overspent ${usdText(overspentUsd)}, log and ` +
+        `account differ by ${usdText(Math.abs(difference_usd))}`,
       n: statuses.length,
       good: [reserved_usd === 0, matches, isExact, overspentUsd < 1e-9, overrun_usd === 0, !statuses.includes(0)].every(
         Boolean,

@@ -36,12 +36,17 @@ export const kills = async (rig: Rig, times: number): Promise<Figure[]> => {
   const { matches, difference_usd, outcomes } = await rig.verify(id)
   const missing = await uncharged(rig)
   for (const each of missing.slice(0, 3)) console.error(JSON.stringify(each))
-  const what = `${rig.gateways.length} instances x ${LANES} lanes, ${times} x kill -9 (${tally(statuses)}; billed ${usdText(billedUsd)} of ${usdText(limitUsd)})`
+  const what =
+    `${rig.gateways.length} instances x ${LANES} lanes, ${times} x kill -9 ` +
+    `(${tally(statuses)}; billed ${usdText(billedUsd)} of ${usdText(limitUsd)})`
   return [
     {
       row: 'B2',
       what,
-      figure: `overshoot ${usdText(Math.max(billedUsd, standing.spent_usd) - limitUsd)}, reserved and not returned ${usdText(standing.reserved_usd)}, billed and not booked ${usdText(billedUsd - standing.spent_usd)}, billed and not charged ${missing.length} requests, log and account differ by ${usdText(Math.abs(difference_usd))}`,
+      figure:
+        `overshoot ${usdText(Math.max(billedUsd, standing.spent_usd) - limitUsd)}, reserved and not returned ` +
+        `${usdText(standing.reserved_usd)}, billed and not booked ${usdText(billedUsd - standing.spent_usd)}, billed ` +
+        `and not charged ${missing.length} requests, log and account differ by ${usdText(Math.abs(difference_usd))}`,
       n: outcomes,
       good:
         standing.spent_usd <= limitUsd &&

@@ -39,8 +39,12 @@ export const lostTells = async (rig: Rig, seconds: number): Promise<Figure[]> =>
   return [
     {
       row: 'B6',
-      what: `${rig.gateways.length} instances, the broker's answers dropped and all connections cut ${dropped} times in ${seconds} s (${tally(load.statuses)}; ${read.repeated} of ${read.records} records stand twice)`,
-      figure: `leases and outcomes differ by ${usdText(Math.abs(spent - billed) / 1e9)}, log and account by ${usdText(Math.abs(difference_usd))}`,
+      what:
+        `${rig.gateways.length} instances, the broker's answers dropped and all connections cut ${dropped} times in ` +
+        `${seconds} s (${tally(load.statuses)}; ${read.repeated} of ${read.records} records stand twice)`,
+      figure:
+        `leases and outcomes differ by ${usdText(Math.abs(spent - billed) / 1e9)}, log ` +
+        `and account by ${usdText(Math.abs(difference_usd))}`,
       n: outcomes,
       good: spent === billed && matches && read.repeated > 0 && outcomes > 0,
     },

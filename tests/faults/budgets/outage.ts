@@ -39,7 +39,9 @@ export const outage = async (rig: Rig, seconds: number): Promise<Figure[]> => {
   return [
     {
       row: 'B8',
-      what: `${rig.gateways.length} instances, the broker killed for ${seconds} s in a burst (${tally(during)} meanwhile; ${afterwards} afterwards)`,
+      what:
+        `${rig.gateways.length} instances, the broker killed for ${seconds} s in a burst ` +
+        `(${tally(during)} meanwhile; ${afterwards} afterwards)`,
       figure: `admitted beyond outstanding leases ${beyond}`,
       n: statuses.length,
       good: billed <= granted && during.includes(429) && !during.includes(500) && afterwards === 200,

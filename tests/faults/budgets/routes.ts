@@ -60,7 +60,9 @@ export const labels = async (rig: Rig, count: number): Promise<Figure[]> => {
     {
       row: 'B9',
       what: `${count} requests under one \`X-Request-ID\` (${tally(statuses)})`,
-      figure: `outcomes charged ${charged} of ${served}, found in the log ${outcomes}, ${usdText(((served - charged) * COST_NANO_USD) / 1e9)} missing`,
+      figure:
+        `outcomes charged ${charged} of ${served}, found in the log ${outcomes}, ` +
+        `${usdText(((served - charged) * COST_NANO_USD) / 1e9)} missing`,
       n: count,
       good: charged === served && served > 0 && outcomes >= served && matches,
     },

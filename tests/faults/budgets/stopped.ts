@@ -69,8 +69,14 @@ export const stopped = async (rig: Rig): Promise<Figure[]> => {
   return [
     {
       row: 'B5',
-      what: `${rig.gateways.length} instances, the holder of a lease stopped for ${STOPPED_MS / 1_000} s and retired meanwhile (its 5 under way: ${tally(own)}; the others: ${tally(others)}), then asked ${AFTERWARDS} times (${tally(late)})`,
-      figure: `spent after its lease expired ${usdText(after)}, billed ${usdText(billedUsd)} of ${usdText(limitUsd)}, reserved at the end ${usdText(standing.reserved_usd)}, log and account differ by ${usdText(Math.abs(difference_usd))}`,
+      what:
+        `${rig.gateways.length} instances, the holder of a lease stopped for ` +
+        `${STOPPED_MS / 1_000} s and retired meanwhile (its 5 under way: ${tally(own)}; the ` +
+        `others: ${tally(others)}), then asked ${AFTERWARDS} times (${tally(late)})`,
+      figure:
+        `spent after its lease expired ${usdText(after)}, billed ${usdText(billedUsd)} of ` +
+        `${usdText(limitUsd)}, reserved at the end ${usdText(standing.reserved_usd)}, log and ` +
+        `account differ by ${usdText(Math.abs(difference_usd))}`,
       n: AFTERWARDS,
       good:
         billedUsd <= limitUsd + 1e-9 &&

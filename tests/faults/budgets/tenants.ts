@@ -130,8 +130,13 @@ export const tenants = async ({ gateways }: Rig, count: number): Promise<Figure[
   return [
     {
       row: 'B9',
-      what: `${count} requests of two tenants under one \`X-Request-ID\` (${tally(statuses)}) over ${gateways.length} instances; each asks for and rates all of the other's by id`,
-      figure: `charged ${charged} of ${count}, ${usdText(((count - charged) * COST_NANO_USD) / 1e9)} missing, accounts that match the log ${matching} of 2, reads or ratings of another tenant's ${seen} of ${asked} (${strange.told} told to ask again)`,
+      what:
+        `${count} requests of two tenants under one \`X-Request-ID\` (${tally(statuses)}) over ` +
+        `${gateways.length} instances; each asks for and rates all of the other's by id`,
+      figure:
+        `charged ${charged} of ${count}, ${usdText(((count - charged) * COST_NANO_USD) / 1e9)} ` +
+        `missing, accounts that match the log ${matching} of 2, reads or ratings of another tenant's ` +
+        `${seen} of ${asked} (${strange.told} told to ask again)`,
       n: count,
       good: charged === count && matching === 2 && seen === 0 && asked === 2 * count && 10 * strange.told < asked,
     },

@@ -57,8 +57,12 @@ export const windows = async (rig: Rig, count: number): Promise<Figure[]> => {
   return [
     {
       row: 'B4',
-      what: `${rig.gateways.length} instances, an hour ends with ${count} requests in flight (answered before its end: ${startedAfter - 1}), ${count} more in the next (${tally(statuses)})`,
-      figure: `spent ${windowsText} in its windows, differs from what was billed by ${usdText(Math.abs(spent - billed) / 1e9)}`,
+      what:
+        `${rig.gateways.length} instances, an hour ends with ${count} requests in flight (answered before its ` +
+        `end: ${startedAfter - 1}), ${count} more in the next (${tally(statuses)})`,
+      figure:
+        `spent ${windowsText} in its windows, differs from what was billed by ` +
+        `${usdText(Math.abs(spent - billed) / 1e9)}`,
       n: statuses.length,
       good:
         spent === billed &&

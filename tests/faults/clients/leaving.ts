@@ -188,10 +188,12 @@ console.log(
   `${CLIENTS} clients left at a random byte (${phases}; ${AT_ONCE} at once) in ${(tookMs / 1_000).toFixed(1)} s`,
 )
 console.log(
-  `upstreams left running: ${left} of ${upstream.calls.size} called; called after the client had been gone for ${LIMIT_MS} ms: ${late}; left in the pause before a repeat: ${paused}`,
+  `upstreams left running: ${left} of ${upstream.calls.size} called; called after the client had been ` +
+    `gone for ${LIMIT_MS} ms: ${late}; left in the pause before a repeat: ${paused}`,
 )
 console.log(
-  `outcomes recorded once: ${recorded} of ${CLIENTS} (${settledText(rows)}; neither canceled nor complete ${strange}); canceled mid-stream without tokens: ${withoutTokens} of ${midStream.length}`,
+  `outcomes recorded once: ${recorded} of ${CLIENTS} (${settledText(rows)}; neither canceled nor complete ` +
+    `${strange}); canceled mid-stream without tokens: ${withoutTokens} of ${midStream.length}`,
 )
 // The gateway's own count: each request that it read was counted when it ended, or is in flight still.
 const metrics = await (await gateway.request('/metrics')).text()
@@ -208,12 +210,15 @@ const missing = leavers.filter(({ number }) => !byLabel.has(`leaver-${number}`))
 const untouched = missing.filter(({ number, read }) => read === 0 && !upstream.calls.has(number)).length
 const allSeenRecorded = inFlight === 0 && unrecorded === 0 && ended === rows.length && untouched === missing.length
 console.log(
-  `the gateway says: ${ended} requests ended, ${inFlight} in flight, ${unrecorded} outcomes not written; without an outcome ${missing.length}, of which ${untouched} got no byte and made no call${missing.length > 0 && allSeenRecorded ? ': it never read them, so they are no requests' : ''}`,
+  `the gateway says: ${ended} requests ended, ${inFlight} in flight, ${unrecorded} outcomes not written; ` +
+    `without an outcome ${missing.length}, of which ${untouched} got no byte and made no ` +
+    `call${missing.length > 0 && allSeenRecorded ? ': it never read them, so they are no requests' : ''}`,
 )
 for (const { number, phase, how, read } of missing.slice(0, 5))
   console.log(`no outcome of ${number}: left in its ${phase} by ${how} after ${read} bytes were read`)
 console.log(
-  `from leaving to the upstream's connection closing, ms: p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, max ${max.toFixed(0)} (N ${closing.length})`,
+  `from leaving to the upstream's connection closing, ms: p50 ${p50.toFixed(1)}, p99 ` +
+    `${p99.toFixed(1)}, max ${max.toFixed(0)} (N ${closing.length})`,
 )
 await gateway.remove()
 upstream.stop()

@@ -122,13 +122,20 @@ for (const factor of FACTORS) {
   const isFlat = goodput > 0 && (factor < 10 || goodput >= FLAT_SHARE * goodputAtOne)
   figures.push({
     row: 'R28',
-    what: `${factor}x of capacity for ${STEP_MS / 1_000} s, answers of ${WORDS} words, over ${CONNECTIONS.toLocaleString('en')} connections, beside ${idle.size} idle ones`,
+    what:
+      `${factor}x of capacity for ${STEP_MS / 1_000} s, answers of ${WORDS} words, over ` +
+      `${CONNECTIONS.toLocaleString('en')} connections, beside ${idle.size} idle ones`,
     figure:
-      `offered ${(factor * top).toFixed(0)}/s, goodput ${goodput.toFixed(0)}/s (${((goodput / top) * 100).toFixed(0)} % of capacity), ` +
-      `refused ${refused}, failed ${failed}, not sent ${unsent}; served p50 ${latency.p50.toFixed(0)}, p99 ${latency.p99.toFixed(0)} ms; ` +
-      `refusals p99 ${percentiles(refusedMs).p99.toFixed(0)} ms; in the ${SETTLE_MS / 1_000} s before goodput ${((onset.served * 1_000) / SETTLE_MS).toFixed(0)}/s, ` +
-      `served p99 ${percentiles(onset.servedMs).p99.toFixed(0)}, refusals p99 ${percentiles(onset.refusedMs).p99.toFixed(0)} ms; ` +
-      `event loop late by ${loopDelayMs.toFixed(0)} ms at most (p99 of 0.1 s), /health after ${pulseMs.toFixed(0)} ms at most; RSS ${rssPeakMb.toFixed(0)} MB at most, ` +
+      `offered ${(factor * top).toFixed(0)}/s, goodput ${goodput.toFixed(0)}/s ` +
+      `(${((goodput / top) * 100).toFixed(0)} % of capacity), ` +
+      `refused ${refused}, failed ${failed}, not sent ${unsent}; served p50 ` +
+      `${latency.p50.toFixed(0)}, p99 ${latency.p99.toFixed(0)} ms; ` +
+      `refusals p99 ${percentiles(refusedMs).p99.toFixed(0)} ms; in the ${SETTLE_MS / 1_000} s ` +
+      `before goodput ${((onset.served * 1_000) / SETTLE_MS).toFixed(0)}/s, ` +
+      `served p99 ${percentiles(onset.servedMs).p99.toFixed(0)}, refusals p99 ` +
+      `${percentiles(onset.refusedMs).p99.toFixed(0)} ms; ` +
+      `event loop late by ${loopDelayMs.toFixed(0)} ms at most (p99 of 0.1 s), /health after ` +
+      `${pulseMs.toFixed(0)} ms at most; RSS ${rssPeakMb.toFixed(0)} MB at most, ` +
       `${((busyMs * 1_000) / Math.max(1, served + onset.served)).toFixed(0)} us of processor for each served`,
     n: served + refused + failed + unsent,
     good: failed + onset.failed === 0 && isFlat,

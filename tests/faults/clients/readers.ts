@@ -74,7 +74,10 @@ await eventually('the model is seeded', async () =>
 const body = (number: number) =>
   JSON.stringify({ model: 'long', stream: MODE !== 'json', messages: [{ role: 'user', content: `reader ${number}` }] })
 const requestText = (number: number) =>
-  `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway.test\r\nAuthorization: Bearer ${INFERENCE_KEY}\r\nContent-Type: application/json\r\nX-Request-ID: reader-${number}\r\nContent-Length: ${body(number).length}\r\n\r\n${body(number)}`
+  `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway.test\r\n` +
+  `Authorization: Bearer ${INFERENCE_KEY}\r\nContent-Type: application/json\r\n` +
+  `X-Request-ID: reader-${number}\r\nContent-Length: ${body(number).length}\r\n\r\n` +
+  `${body(number)}`
 
 /** The largest RSS seen until the answer is called. */
 const watchRss = () => {
@@ -145,13 +148,16 @@ const what = MODE === 'json' ? `a JSON answer of ${JSON_MB} MB` : `a stream of $
 console.log(`${READERS} readers that ${how} ${what}, for ${tookS.toFixed(0)} s`)
 const mb = (value: number) => `${value.toFixed(0)} MB (${(value - coldMb).toFixed(0)} above the start)`
 console.log(
-  `RSS of the gateway: after its start ${coldMb.toFixed(0)} MB; peak ${mb(peakMb)}; held at the end ${mb(heldMb)}; 2 s after they left ${mb(afterMb)}`,
+  `RSS of the gateway: after its start ${coldMb.toFixed(0)} MB; peak ${mb(peakMb)}; held ` +
+    `at the end ${mb(heldMb)}; 2 s after they left ${mb(afterMb)}`,
 )
 console.log(
-  `upstreams held back: ${heldBack} of ${READERS}; taken of them ${takenMb.toFixed(0)} of ${READERS * STREAM_MB} MB, kernel buffers included; streams sent whole: ${whole}`,
+  `upstreams held back: ${heldBack} of ${READERS}; taken of them ${takenMb.toFixed(0)} of ` +
+    `${READERS * STREAM_MB} MB, kernel buffers included; streams sent whole: ${whole}`,
 )
 console.log(
-  `after they left: upstreams still open ${upstream.open()} of ${READERS} (all closed after ${releasedMs.toFixed(0)} ms), outcomes canceled ${canceled} of ${READERS}, provider calls in flight ${inFlight}`,
+  `after they left: upstreams still open ${upstream.open()} of ${READERS} (all closed after ` +
+    `${releasedMs.toFixed(0)} ms), outcomes canceled ${canceled} of ${READERS}, provider calls in flight ${inFlight}`,
 )
 await gateway.remove()
 upstream.stop()

@@ -72,7 +72,8 @@ await Promise.race([Promise.all(held), Bun.sleep(IDLE_MS - (performance.now() - 
 const left = [...open.values()].reduce((sum, count) => sum + count, 0)
 console.log(`after ${((performance.now() - startedMs) / 1_000).toFixed(0)} s open ${left} of ${CONNECTIONS}: ${told()}`)
 console.log(
-  `a good client: before p50 ${before.p50.toFixed(1)}, p99 ${before.p99.toFixed(1)} ms (N ${before.asked}); meanwhile p50 ${meanwhile.p50.toFixed(1)}, ` +
+  `a good client: before p50 ${before.p50.toFixed(1)}, p99 ${before.p99.toFixed(1)} ms (N ` +
+    `${before.asked}); meanwhile p50 ${meanwhile.p50.toFixed(1)}, ` +
     `p99 ${meanwhile.p99.toFixed(1)} ms, failed ${meanwhile.failed} (N ${meanwhile.asked})`,
 )
 await gateway.remove()

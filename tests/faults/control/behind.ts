@@ -74,7 +74,10 @@ export const behind = async (times: number): Promise<readonly Figure[]> => {
     const [first, second] = [percentiles(told), percentiles(back)]
     const seconds = (ms: number) => (ms / 1_000).toFixed(1)
     const what = 'an instance that no longer hears the broker, while another one writes'
-    const figure = `said so in /ready after s p50 ${seconds(first.p50)}, max ${seconds(first.max)}; inference failed ${tally.failed} of ${tally.asked}; heard again, ok after s p50 ${seconds(second.p50)}, max ${seconds(second.max)}; changes that it lacked then ${missing}`
+    const figure =
+      `said so in /ready after s p50 ${seconds(first.p50)}, max ${seconds(first.max)}; inference failed ` +
+      `${tally.failed} of ${tally.asked}; heard again, ok after s p50 ${seconds(second.p50)}, max ` +
+      `${seconds(second.max)}; changes that it lacked then ${missing}`
     const good = Number.isFinite(first.max) && Number.isFinite(second.max) && tally.failed === 0 && missing === 0
     return [{ row: 'behind', what, figure, n: times, good }]
   } finally {

@@ -19,7 +19,9 @@ export const bootEmbedded = async (size: number, aimMs: number): Promise<Figure>
   if (Number.isNaN(fromLog + fromSnapshot))
     throw new Error(`the bench of ${size} decisions ended with ${child.signalCode ?? code} and said: ${text}`)
   const equal = text.includes('state: equal')
-  const figure = `state and key index in ${fromLog} ms from the log, ${fromSnapshot} ms from a snapshot; digests ${equal ? 'equal' : 'DIFFERENT'}`
+  const figure =
+    `state and key index in ${fromLog} ms from the log, ${fromSnapshot} ms from a ` +
+    `snapshot; digests ${equal ? 'equal' : 'DIFFERENT'}`
   const what = `the control state alone on ${size.toLocaleString('en')} decisions, embedded log`
   return { row: 'C9', what, figure, n: 1, good: equal && fromLog < aimMs && fromSnapshot < aimMs }
 }

@@ -123,7 +123,9 @@ export const bootOf = async (size: number, times: number, databaseUrl: string, a
       return `${(p50 / 1_000).toFixed(2)} s${values.length > 1 ? ` (max ${(max / 1_000).toFixed(2)})` : ''}`
     }
     const what = `gateway started on ${size.toLocaleString('en')} decisions on a real broker, until /ready is 200`
-    const figure = `${seconds(starts.fromLog)} from the log, ${seconds(starts.fromSnapshot)} from a snapshot; digests equal to a whole fold ${equal} of ${heard}`
+    const figure =
+      `${seconds(starts.fromLog)} from the log, ${seconds(starts.fromSnapshot)} from a ` +
+      `snapshot; digests equal to a whole fold ${equal} of ${heard}`
     const fast = Math.max(...starts.fromLog, ...starts.fromSnapshot) < aimMs
     return { row: 'C9', what, figure, n: heard, good: fast && equal === heard }
   } finally {

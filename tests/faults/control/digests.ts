@@ -93,7 +93,9 @@ export const digestFigures = async (world: World, count: number): Promise<Figure
     count,
   )
   const equal = [fullReplay, incremental, snapshotAndTail].filter((digest) => digest === fullReplay).length
-  const what = `digest from full replay, incremental, and snapshot with tail, ${kind === 'kafka' ? 'on a real broker' : 'in memory'}`
+  const what =
+    'digest from full replay, incremental, and snapshot with tail, ' +
+    `${kind === 'kafka' ? 'on a real broker' : 'in memory'}`
   const figure = `equal ${equal} of 3 (${lost} lost and ${unreadable} unreadable records among the decisions)`
   return [{ row: 'C10', what, figure, n: decisions, good: equal === 3 }]
 }

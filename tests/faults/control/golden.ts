@@ -128,8 +128,13 @@ export const golden = async (open: () => World | Promise<World>): Promise<readon
   }
   const records = names.reduce((sum, name) => sum + readGolden(name).records.length, 0)
   const told = mismatches.length === 0 ? '' : ` (${mismatches.join(', ')})`
-  const figure = `digest mismatches ${mismatches.length} of ${names.length} logs${told}, ${records} records, each by a whole fold and by an instance`
-  const what = `golden logs of ${names.join(', ')} written to ${kind === 'kafka' ? 'a real broker' : 'a log in memory'} and folded by this build`
+  const figure =
+    `digest mismatches ${mismatches.length} of ${names.length} logs${told}, ` +
+    `${records} records, each by a whole fold and by an instance`
+  const what =
+    `golden logs of ${names.join(', ')} written to ` +
+    `${kind === 'kafka' ? 'a real broker' : 'a log in memory'} and folded by this ` +
+    'build'
   const good = names.length > 0 && mismatches.length === 0
   return [{ row: 'C5', what, figure, n: names.length, good }, await goldenBudgets(open)]
 }

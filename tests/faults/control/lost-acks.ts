@@ -69,7 +69,9 @@ export const lostAcks = async (
     const twice = slugs.filter((slug) => tenants.find('slug', slug).length > 1).length
     const lost = slugs.filter((slug) => tenants.find('slug', slug).length === 0).length
     const what = `${named}, ${dropped} times; the command repeated with its Idempotency-Key`
-    const counts = `applied twice ${twice}, false 409 ${tally.conflicts}, acknowledged and lost ${lost}, never answered ${tally.never}`
+    const counts =
+      `applied twice ${twice}, false 409 ${tally.conflicts}, acknowledged and ` +
+      `lost ${lost}, never answered ${tally.never}`
     const good = twice + lost + tally.conflicts + tally.never === 0 && equal === of
     const figure = `${counts}; told "unknown" on the way ${tally.unknown}; digests equal ${equal} of ${of}`
     return [{ row: 'C2', what, figure, n: commands, good }]

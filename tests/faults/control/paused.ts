@@ -56,7 +56,10 @@ export const paused = async (pauseMs: number, commands: number, options: RaceLog
     const names = slugs.map((slug) => editor.live.control.table('tenants').get(`ten_${slug}`)!.name)
     const stale = names.filter((name) => name !== 'edited').length
     const wrongly = outcomes.filter((outcome) => outcome === 'changed').length
-    const figure = `stale overwrites ${stale}; told that they changed something ${wrongly}, refused ${outcomes.filter((outcome) => outcome === 'refused').length}, out of time ${outcomes.filter((outcome) => outcome === 'failed').length}`
+    const figure =
+      `stale overwrites ${stale}; told that they changed something ${wrongly}, refused ` +
+      `${outcomes.filter((outcome) => outcome === 'refused').length}, out of time ` +
+      `${outcomes.filter((outcome) => outcome === 'failed').length}`
     const what = `a writer stopped for ${pauseMs / 1_000} s between deciding and sending, edited elsewhere meanwhile`
     return [{ row: 'C3', what, figure, n: commands, good: stale === 0 && wrongly === 0 }]
   } finally {

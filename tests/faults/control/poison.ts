@@ -115,7 +115,9 @@ export const poison = async (world: World, rounds: number): Promise<readonly Fig
     const strange = instances.filter(({ live }) => live.control.table('tenants').size !== expected).length
     const good =
       stopped === 0 && strange === 0 && equal === of && worked === expected && counted.every((n) => n === injected)
-    const figure = `instances that stopped ${stopped} of 3; set aside ${counted.join(', ')} of ${injected} injected (${refused} more were refused by the log); writes between them ${worked} of ${expected}; digests equal ${equal} of ${of}`
+    const figure =
+      `instances that stopped ${stopped} of 3; set aside ${counted.join(', ')} of ${injected} injected (${refused} ` +
+      `more were refused by the log); writes between them ${worked} of ${expected}; digests equal ${equal} of ${of}`
     const what = `poison of ${POISONS.length + MALFORMED.length} kinds in the control topic`
     return [{ row: 'C4', what, figure, n: injected, good }, await unknownType(instances)]
   } finally {
@@ -139,7 +141,9 @@ export const poison = async (world: World, rounds: number): Promise<readonly Fig
     return {
       row: 'C4',
       what: 'an event type that this build does not know',
-      figure: `serving on ${serving} of 3, degraded ${degraded}, writes refused ${refusals}, the row that it names refused ${named}`,
+      figure:
+        `serving on ${serving} of 3, degraded ${degraded}, writes refused ` +
+        `${refusals}, the row that it names refused ${named}`,
       n: 3,
       good: [serving, degraded, refusals, named].every((n) => n === 3) && tip !== GENESIS,
     }

@@ -178,7 +178,15 @@ export const rolling = async (
     // An instance that is silent for longer counts as gone, and the new type may be written without it. A machine that
     // starves an instance for so long is no fault of the builds: the instance then names the type and refuses writes.
     const starved = silentMs > GONE_AFTER_MS
-    const figure = `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, out of time ${upRefused.late}, otherwise ${upRefused.other}; refused by older instances after the way back ${downRefused}; the new type before all knew it ${early.join(', ')} (longest silence of an instance ${(silentMs / 1_000).toFixed(1)} s), active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ${again.join(', ')}`
+    const figure =
+      `divergent digests ${different} of ${offsets} offsets compared; inference 5xx ${tally.served5xx} of ` +
+      `${tally.served}, sent elsewhere by an instance that was stopping ${tally.sentElsewhere}; admin writes carried ` +
+      `out ${tally.written}, on the way up refused by an instance that was stopping ${upRefused.stopping}, out of ` +
+      `time ${upRefused.late}, otherwise ${upRefused.other}; refused by older instances after the way back ` +
+      `${downRefused}; the new type before all knew it ${early.join(', ')} (longest silence of an instance ` +
+      `${(silentMs / 1_000).toFixed(1)} s), active ${(activeMs / 1_000).toFixed(1)} s after the last roll; older ` +
+      `instances that name it in /ready ${told} of ${instances}, their writes ${back.join(', ')}; afterwards ` +
+      `${again.join(', ')}`
     const good = different === 0 && tally.served5xx === 0 && (dormant || starved) && told === instances
     return [{ row: 'C6', what, figure, n: tally.written, good: good && again.every((status) => status === 200) }]
   } finally {

@@ -59,7 +59,10 @@ export const turns = async (commands: number, farMs: number): Promise<readonly F
     const others = (await Promise.all(stops.splice(0).map((stop) => stop()))).reduce((sum, count) => sum + count, 0)
     const { p50, p99, max } = percentiles(times)
     const { losses, turns: asked } = far.queue.status()
-    const figure = `ms p50 ${p50.toFixed(0)}, p99 ${p99.toFixed(0)}, max ${max.toFixed(0)} (aim ${AIM_MS}); its appends lost ${losses} times, it asked for its turn ${asked} times; the others ${others} decisions in about ${seconds.toFixed(0)} s`
+    const figure =
+      `ms p50 ${p50.toFixed(0)}, p99 ${p99.toFixed(0)}, max ${max.toFixed(0)} (aim ${AIM_MS}); ` +
+      `its appends lost ${losses} times, it asked for its turn ${asked} times; the others ` +
+      `${others} decisions in about ${seconds.toFixed(0)} s`
     const what = `a writer ${farMs} ms farther away, each way, than two that write without a pause`
     return [{ row: 'turns', what, figure, n: times.length, good: max < AIM_MS && others > 0 }]
   } finally {

@@ -213,7 +213,10 @@ const figureOf = async (
   const { p50, p99, max } = percentiles(counted.fromSendMs)
   const beside = load === 0 ? '' : `, beside ${perSecond.toFixed(0)} chat completions/s`
   const aim = aimMs === null ? '' : ` (aim ${aimMs})`
-  const figure = `accepted elsewhere after the answer ${counted.acceptedAfter}; from sending it to the refusal elsewhere ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}${aim}, max ${max.toFixed(1)}; applied by 3/3 ${counted.appliedByAll} of ${times}`
+  const figure =
+    `accepted elsewhere after the answer ${counted.acceptedAfter}; from sending it to the ` +
+    `refusal elsewhere ms p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}${aim}, max ` +
+    `${max.toFixed(1)}; applied by 3/3 ${counted.appliedByAll} of ${times}`
   const inTime = aimMs === null || (p99 < aimMs && counted.acceptedAfter === 0 && counted.appliedByAll === times)
   const good = counted.acceptedAfterAll === 0 && inTime
   return { row: 'C8', what: `${what}, asked for on two others${beside}`, figure, n: times, good }

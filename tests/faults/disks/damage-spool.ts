@@ -172,10 +172,15 @@ await broker.remove()
 conclude([
   {
     row: 'R18',
-    what: `a segment with records that nobody has yet damaged: ${[...hows].map(([how, count]) => `${how} ${count}`).join(', ')} of ${segments.length} segment(s) with ${written.length} records of requests`,
+    what:
+      'a segment with records that nobody has yet damaged: ' +
+      `${[...hows].map(([how, count]) => `${how} ${count}`).join(', ')} of ${segments.length} segment(s) with ` +
+      `${written.length} records of requests`,
     figure:
-      `started ${started} of ${ROUNDS}; records hit ${hit}; settlements salvaged ${salvaged} of ${untouched} that were not, told otherwise than written ${changed}, doubled ${doubled}; ` +
-      `of those hit, whose admission is there, told as orphaned ${toldOtherwise} of ${gone}; set aside in ${aside} rounds`,
+      `started ${started} of ${ROUNDS}; records hit ${hit}; settlements salvaged ${salvaged} of ${untouched} ` +
+      `that were not, told otherwise than written ${changed}, doubled ${doubled}; ` +
+      'of those hit, whose admission is there, told as orphaned ' +
+      `${toldOtherwise} of ${gone}; set aside in ${aside} rounds`,
     n: untouched,
     good:
       started === ROUNDS &&

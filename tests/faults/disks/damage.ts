@@ -67,7 +67,9 @@ const what = [...touched].map(([how, count]) => `${how} ${count}`).join(', ')
 const figure: Figure = {
   row: 'R18',
   what: `one file each time damaged: ${what}`,
-  figure: `started ${ROUNDS - notStarted.length} of ${ROUNDS}; wrong state ${wrongState} (${writer.told.size} tenants compared)${notStarted.length === 0 ? '' : `; not: ${[...new Set(notStarted)].slice(0, 5).join('; ')}`}`,
+  figure:
+    `started ${ROUNDS - notStarted.length} of ${ROUNDS}; wrong state ${wrongState} (${writer.told.size} tenants ` +
+    `compared)${notStarted.length === 0 ? '' : `; not: ${[...new Set(notStarted)].slice(0, 5).join('; ')}`}`,
   n: ROUNDS,
   good: wrongState === 0 && notStarted.length === 0,
 }

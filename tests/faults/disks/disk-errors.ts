@@ -54,8 +54,10 @@ const underFault = async (row: string, fault: string, what: string, killsAtEnd: 
     row,
     what: `${what}, ${SECONDS} s${killsAtEnd ? ', then `kill -9`' : ''}`,
     figure:
-      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}; faults ${didOf(fault)}, files synced again after one ${again}; ` +
-      `failed ${failedOf(oracle)} (${failuresText(oracle)}); first byte p50 ${first.p50.toFixed(0)}, p99 ${first.p99.toFixed(0)} ms; ${strainText(seen)}`,
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ` +
+      `${otherTokens}; faults ${didOf(fault)}, files synced again after one ${again}; ` +
+      `failed ${failedOf(oracle)} (${failuresText(oracle)}); first byte p50 ` +
+      `${first.p50.toFixed(0)}, p99 ${first.p99.toFixed(0)} ms; ${strainText(seen)}`,
     n: oracle.complete.size,
     good:
       lost + doubled + phantom + otherTokens + again === 0 &&

@@ -69,7 +69,8 @@ const measured = async (): Promise<Figure> => {
     row: 'R16',
     what: `a disk of ${DISK_MB} MB filled by somebody else for ${FULL_MS / 1_000} s, ${ROUNDS} times`,
     figure:
-      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}; served in the last half second of each ${servedWhileFull}; ` +
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ` +
+      `${otherTokens}; served in the last half second of each ${servedWhileFull}; ` +
       `serves again ${slowestMs.toFixed(0)} ms after at most; clients saw: ${failuresText(oracle)}`,
     n: oracle.complete.size,
     good: lost + doubled + phantom + otherTokens === 0 && oracle.complete.size > 0 && slowestMs < HEALS_WITHIN_MS,

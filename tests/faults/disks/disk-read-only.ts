@@ -106,11 +106,18 @@ const measured = async (): Promise<Figure> => {
   const most = (of: (each: Round) => number): number => Math.max(...rounds.map(of))
   return {
     row: 'R16',
-    what: `a disk that turns read-only under load for ${READ_ONLY_MS / 1_000} s (ext4 after an error, \`log.durability: host\`), then SIGTERM, checked and mounted again, ${ROUNDS} times`,
+    what:
+      `a disk that turns read-only under load for ${READ_ONLY_MS / 1_000} s (ext4 after an error, ` +
+      `\`log.durability: host\`), then SIGTERM, checked and mounted again, ${ROUNDS} times`,
     figure:
-      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}; once read-only served ${served}, refused ${rounds.reduce((sum, each) => sum + each.refused, 0)}; ` +
-      `alive meanwhile ${alive} of ${ROUNDS}, exit codes ${[...new Set(rounds.map(({ code }) => code))].join(', ')} after ${most((each) => each.endedMs).toFixed(0)} ms at most; ` +
-      `serves again ${most((each) => each.servingMs).toFixed(0)} ms after its start at most; clients saw: ${failuresText(oracle)}`,
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ` +
+      `${otherTokens}; once read-only served ${served}, refused ` +
+      `${rounds.reduce((sum, each) => sum + each.refused, 0)}; ` +
+      `alive meanwhile ${alive} of ${ROUNDS}, exit codes ` +
+      `${[...new Set(rounds.map(({ code }) => code))].join(', ')} after ` +
+      `${most((each) => each.endedMs).toFixed(0)} ms at most; ` +
+      `serves again ${most((each) => each.servingMs).toFixed(0)} ms after its ` +
+      `start at most; clients saw: ${failuresText(oracle)}`,
     n: oracle.complete.size,
     good:
       lost + doubled + phantom + otherTokens + served === 0 &&

@@ -189,8 +189,10 @@ export const killAt = async (ground: Ground, name: Failpoint, kills: number): Pr
     row: 'R2',
     what: `\`kill -9\` at \`${name}\`, ${adapter}`,
     figure:
-      `died there ${deaths} of ${kills}; lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}, ` +
-      `begun for a client, broken off and recorded ${recorded} of ${oracle.broken.size}, orphaned in all ${orphaned}; tenants told made and missing ${tenants.lost} of ${tenants.told}, doubled ${tenants.doubled}`,
+      `died there ${deaths} of ${kills}; lost ${lost} of ${oracle.complete.size}, doubled ` +
+      `${doubled}, never sent ${phantom}, other tokens ${otherTokens}, ` +
+      `begun for a client, broken off and recorded ${recorded} of ${oracle.broken.size}, orphaned in all ` +
+      `${orphaned}; tenants told made and missing ${tenants.lost} of ${tenants.told}, doubled ${tenants.doubled}`,
     n: oracle.complete.size,
     good: wrong === 0 && deaths === kills && oracle.complete.size > 0,
   }

@@ -104,9 +104,12 @@ conclude([
     row: 'R29',
     what: `the wall clock of one of two gateways jumps +1 h, -1 h, ±5 s, +25 h, ${SECONDS} s each`,
     figure:
-      `inference failed ${failed} of ${sum(oracles.map((oracle) => oracle.sent.size))} (${oracles.map(failuresText).join('; ')}); lost ${lost} of ${complete}, doubled ${doubled}; ` +
-      `tenants told made and missing or doubled ${missing} of ${told}; rows and revision of both equal ${equal ? 'yes' : 'no'}; ` +
-      `deadlines of the one that jumps ${ended(deadlines)}; a spent budget of a day let through ${windows.opened} of ${windows.asked}; ` +
+      `inference failed ${failed} of ${sum(oracles.map((oracle) => oracle.sent.size))} ` +
+      `(${oracles.map(failuresText).join('; ')}); lost ${lost} of ${complete}, doubled ${doubled}; ` +
+      `tenants told made and missing or doubled ${missing} of ${told}; rows and ` +
+      `revision of both equal ${equal ? 'yes' : 'no'}; ` +
+      `deadlines of the one that jumps ${ended(deadlines)}; a spent budget of a day ` +
+      `let through ${windows.opened} of ${windows.asked}; ` +
       `keys ended, on the one that does not jump ${ended(keys[0]!)}, on the one that does ${ended(keys[1]!)}`,
     n: complete,
     // A key ends at a date, so it depends on the clock. How far off it is on a machine with a wrong clock is a figure,

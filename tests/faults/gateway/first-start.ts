@@ -20,7 +20,8 @@ for (let round = 0; round < ROUNDS; round++) {
 const line = (name: string, { serving, ready }: typeof first) => {
   const [s, r] = [percentiles(serving), percentiles(ready)]
   console.log(
-    `${name}: serving ms p50 ${s.p50.toFixed(0)}, max ${s.max.toFixed(0)}; ready ms p50 ${r.p50.toFixed(0)}, max ${r.max.toFixed(0)} (N ${ready.length})`,
+    `${name}: serving ms p50 ${s.p50.toFixed(0)}, max ${s.max.toFixed(0)}; ready ms p50 ` +
+      `${r.p50.toFixed(0)}, max ${r.max.toFixed(0)} (N ${ready.length})`,
   )
 }
 line('first start', first)

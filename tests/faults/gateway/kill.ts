@@ -26,10 +26,12 @@ const { lost, doubled, phantom, otherTokens, recorded, outcomes } = compare(orac
 const ready = percentiles(readyMs)
 const serving = percentiles(servingMs)
 console.log(
-  `kill -9: ${KILLS} kills, ${oracle.sent.size} requests sent, ${oracle.complete.size} answers held complete, ${rows.length} outcomes`,
+  `kill -9: ${KILLS} kills, ${oracle.sent.size} requests sent, ` +
+    `${oracle.complete.size} answers held complete, ${rows.length} outcomes`,
 )
 console.log(
-  `lost ${lost} of ${oracle.complete.size}; doubled ${doubled} of ${rows.length}; never sent ${phantom}; other tokens ${otherTokens}; begun, broken off and recorded ${recorded} of ${oracle.broken.size}`,
+  `lost ${lost} of ${oracle.complete.size}; doubled ${doubled} of ${rows.length}; never sent ${phantom}; other ` +
+    `tokens ${otherTokens}; begun, broken off and recorded ${recorded} of ${oracle.broken.size}`,
 )
 console.log(
   `outcomes: ${Object.entries(outcomes)
@@ -37,7 +39,8 @@ console.log(
     .join(', ')}; clients saw: ${JSON.stringify(Object.fromEntries(oracle.failures))}`,
 )
 console.log(
-  `start to serving ms: p50 ${serving.p50.toFixed(0)}, max ${serving.max.toFixed(0)}; to ready ms: p50 ${ready.p50.toFixed(0)}, p99 ${ready.p99.toFixed(0)}, max ${ready.max.toFixed(0)} (N ${KILLS})`,
+  `start to serving ms: p50 ${serving.p50.toFixed(0)}, max ${serving.max.toFixed(0)}; to ready ms: p50 ` +
+    `${ready.p50.toFixed(0)}, p99 ${ready.p99.toFixed(0)}, max ${ready.max.toFixed(0)} (N ${KILLS})`,
 )
 await gateway.remove()
 const isExact =

@@ -97,10 +97,16 @@ const ready = percentiles(readyMs)
 conclude([
   {
     row: 'R6',
-    what: `${group === null ? '`kill -9`' : 'the OOM killer of a memory control group ends the gateway'} ${MORE_MB} MB beyond what it had, ${TIMES} times`,
+    what:
+      `${group === null ? '`kill -9`' : 'the OOM killer of a memory control group ends the gateway'} ` +
+      `${MORE_MB} MB beyond what it had, ${TIMES} times`,
     figure:
-      `${group === null ? 'no control group here: killed by us' : 'ended by the kernel'} ${kills} of ${TIMES}, at ${Math.max(...mostMb).toFixed(0)} MB at most; lost ${lost} of ${complete}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}; ` +
-      `begun, broken off and recorded ${recorded} of ${broken}; tenants told made and missing ${tenants.lost} of ${tenants.told}; to ready p50 ${ready.p50.toFixed(0)}, max ${ready.max.toFixed(0)} ms; clients saw: ${failuresText(oracle)}`,
+      `${group === null ? 'no control group here: killed by us' : 'ended by the kernel'} ${kills} of ` +
+      `${TIMES}, at ${Math.max(...mostMb).toFixed(0)} MB at most; lost ${lost} of ${complete}, doubled ` +
+      `${doubled}, never sent ${phantom}, other tokens ${otherTokens}; ` +
+      `begun, broken off and recorded ${recorded} of ${broken}; tenants told made and missing ` +
+      `${tenants.lost} of ${tenants.told}; to ready p50 ${ready.p50.toFixed(0)}, max ` +
+      `${ready.max.toFixed(0)} ms; clients saw: ${failuresText(oracle)}`,
     n: complete,
     good:
       kills === TIMES &&

@@ -38,7 +38,8 @@ conclude([
     row: 'R6',
     what: `the gateway stopped (SIGSTOP) for ${SECONDS} s, ${TIMES} times`,
     figure:
-      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ${otherTokens}; tenants told made and missing ${tenants.lost} of ${tenants.told}; ` +
+      `lost ${lost} of ${oracle.complete.size}, doubled ${doubled}, never sent ${phantom}, other tokens ` +
+      `${otherTokens}; tenants told made and missing ${tenants.lost} of ${tenants.told}; ` +
       `an answer again after ${Math.max(...recoveredMs).toFixed(0)} ms at most; clients saw: ${failuresText(oracle)}`,
     n: oracle.complete.size,
     good: lost + doubled + phantom + otherTokens + tenants.lost + tenants.doubled === 0 && oracle.complete.size > 0,

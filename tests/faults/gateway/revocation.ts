@@ -91,10 +91,12 @@ console.log(
   `revocation: ${REVOCATIONS} revocations, ${gateways.length} instances, ${lags.length} observations on the others`,
 )
 console.log(
-  `from the DELETE being sent to a 401 on another instance ms: p50 ${whole.p50.toFixed(2)}, p99 ${whole.p99.toFixed(2)}, max ${whole.max.toFixed(2)}`,
+  'from the DELETE being sent to a 401 on another instance ms: p50 ' +
+    `${whole.p50.toFixed(2)}, p99 ${whole.p99.toFixed(2)}, max ${whole.max.toFixed(2)}`,
 )
 console.log(
-  `lag after the answer ms: p50 ${p50.toFixed(2)}, p99 ${p99.toFixed(2)}, max ${max.toFixed(2)}; requests accepted after the answer ${acceptedAfter}; X-Gateway-Applied-By: ${JSON.stringify(Object.fromEntries(applied))}`,
+  `lag after the answer ms: p50 ${p50.toFixed(2)}, p99 ${p99.toFixed(2)}, max ${max.toFixed(2)}; requests accepted ` +
+    `after the answer ${acceptedAfter}; X-Gateway-Applied-By: ${JSON.stringify(Object.fromEntries(applied))}`,
 )
 for (const gateway of gateways) await gateway.remove()
 await kafka.stop()

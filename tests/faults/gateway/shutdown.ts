@@ -114,7 +114,8 @@ const round = async (name: string, words: number, isBrokerAway: boolean) => {
   const shipped = shippedAtExit === null ? 'kept' : `${shippedAtExit} shipped at the exit`
   const kinds = Map.groupBy(labels, (label) => found.get(label)!)
   console.log(
-    `${name}: exit ${code} after ${tookS.toFixed(1)} s (drain ${DRAIN_S} s); complete ${count('complete')}, told ${count('told')}, ` +
+    `${name}: exit ${code} after ${tookS.toFixed(1)} s (drain ${DRAIN_S} s); ` +
+      `complete ${count('complete')}, told ${count('told')}, ` +
       `silently cut ${count('cut')} of ${STREAMS}; idle connections closed ${idles.length}; outcomes ${shipped}, ` +
       `in the end ${[...kinds].map(([kind, those]) => `${kind} ${those.length}`).join(', ')}`,
   )

@@ -169,7 +169,8 @@ for (let minute = 0; minute < MINUTES; minute++) {
   samples.push(sample)
   floor = Number.POSITIVE_INFINITY
   console.error(
-    `minute ${minute + 1}: ${fault.name}; sent ${oracle.sent.size}, complete ${oracle.complete.size}, failed ${failedOf(oracle)}; RSS ${sample.rss.toFixed(0)} MB, descriptors ${sample.descriptors}`,
+    `minute ${minute + 1}: ${fault.name}; sent ${oracle.sent.size}, complete ${oracle.complete.size}, failed ` +
+      `${failedOf(oracle)}; RSS ${sample.rss.toFixed(0)} MB, descriptors ${sample.descriptors}`,
   )
 }
 clearInterval(sampler)
@@ -215,8 +216,10 @@ conclude([
     row: 'R31',
     what: `${MINUTES} minutes at ${perSecond.toFixed(0)} requests a second, a random fault each`,
     figure:
-      `in the log lost ${inLog.lost}, doubled ${inLog.doubled}, other tokens ${inLog.otherTokens} of ${oracle.complete.size}; in the tables lost ${inTables.lost}, doubled ${inTables.doubled}; ` +
-      `tenants told made and missing ${tenants.lost} of ${tenants.told}; failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); ` +
+      `in the log lost ${inLog.lost}, doubled ${inLog.doubled}, other tokens ${inLog.otherTokens} of ` +
+      `${oracle.complete.size}; in the tables lost ${inTables.lost}, doubled ${inTables.doubled}; ` +
+      `tenants told made and missing ${tenants.lost} of ${tenants.told}; failed ` +
+      `${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); ` +
       `RSS ${rss[0]!.toFixed(0)} to ${rss.at(-1)!.toFixed(0)}, at most ${Math.max(...rss).toFixed(0)} MB, ${grown === null ? 'no process lived long enough to say how it grows' : `the process that grew most by ${grown.mb.toFixed(0)} MB in ${grown.minutes} warm minutes`}; descriptors ${Math.min(...descriptors)} to ${Math.max(...descriptors)}`,
     n: oracle.complete.size,
     good: wrong === 0 && oracle.complete.size > 0 && isFlat && spread <= MOST_DESCRIPTORS,

@@ -134,8 +134,13 @@ const fromSnapshot = async (): Promise<Figure> => {
     row: 'R12',
     what: `started while the broker is away, from a snapshot, ${STARTS} times`,
     figure:
-      `serving after ${(Math.max(...servingMs) / 1_000).toFixed(1)} s at most; writes of ${writes.length} kinds refused ${counts.refused} of ${counts.asked}${seen.length === 0 ? '' : ` (not: ${seen.join(', ')})`}, the slowest after ${(counts.slowestMs / 1_000).toFixed(1)} s; ` +
-      `reads answered ${counts.reads} of ${counts.readsAsked}, all as it was last known ${counts.alike} of ${STARTS}; inference served ${counts.served}, failed ${counts.failed} (${failures}); afterwards ${isUntouched ? 'nothing is changed' : 'something is changed'}`,
+      `serving after ${(Math.max(...servingMs) / 1_000).toFixed(1)} s at most; writes of ${writes.length} ` +
+      `kinds refused ${counts.refused} of ` +
+      `${counts.asked}${seen.length === 0 ? '' : ` (not: ${seen.join(', ')})`}, the slowest after ` +
+      `${(counts.slowestMs / 1_000).toFixed(1)} s; ` +
+      `reads answered ${counts.reads} of ${counts.readsAsked}, all as it was last known ${counts.alike} of ` +
+      `${STARTS}; inference served ${counts.served}, failed ${counts.failed} (${failures}); afterwards ` +
+      `${isUntouched ? 'nothing is changed' : 'something is changed'}`,
     n: counts.asked,
     good:
       counts.refused === counts.asked &&

@@ -118,9 +118,13 @@ const runFault = async ({ name, begin, end, again, isAway }: Fault): Promise<Fig
     row: 'R13',
     what: `connections to Postgres ${name}, ${SECONDS} s`,
     figure:
-      `inference failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); first byte p99 ${well.p99.toFixed(1)} ms before, ${ill.p99.toFixed(1)} meanwhile, delta ${addedMs.toFixed(1)}; ` +
-      `/ready ${counts(looks.map(({ ready }) => ready))}; reads ${counts(looks.map(({ status }) => status))}, slowest ${reads.max.toFixed(0)} ms, without an envelope ${untold}; ` +
-      `missing ${lost} of ${oracle.complete.size}, doubled ${doubled}, other tokens ${otherTokens}; caught up ${(caughtUpMs / 1_000).toFixed(1)} s after`,
+      `inference failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); first byte p99 ` +
+      `${well.p99.toFixed(1)} ms before, ${ill.p99.toFixed(1)} meanwhile, delta ${addedMs.toFixed(1)}; ` +
+      `/ready ${counts(looks.map(({ ready }) => ready))}; reads ` +
+      `${counts(looks.map(({ status }) => status))}, slowest ${reads.max.toFixed(0)} ms, without an ` +
+      `envelope ${untold}; ` +
+      `missing ${lost} of ${oracle.complete.size}, doubled ${doubled}, other tokens ` +
+      `${otherTokens}; caught up ${(caughtUpMs / 1_000).toFixed(1)} s after`,
     n: oracle.complete.size,
     good:
       failedOf(oracle) + lost + doubled + otherTokens + untold === 0 &&

@@ -59,7 +59,9 @@ await postgres.remove()
 conclude([
   {
     row: 'R14',
-    what: `Postgres ${AWAY_MS} ms away for ${SECONDS} s, then ${tables.length} tables of requests locked by another session for ${SECONDS} s`,
+    what:
+      `Postgres ${AWAY_MS} ms away for ${SECONDS} s, then ${tables.length} tables of ` +
+      `requests locked by another session for ${SECONDS} s`,
     figure:
       `inference failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); first byte p99 ` +
       `${waits.map(({ name, p99, n }) => `${name} ${p99.toFixed(0)} ms (N ${n})`).join(', ')}; ` +

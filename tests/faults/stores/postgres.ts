@@ -51,8 +51,10 @@ conclude([
     row: 'R13',
     what: `Postgres stopped for ${OUTAGE_MS / 1_000} s`,
     figure:
-      `inference failed ${failed} of ${oracle.sent.size} (${sentDuring} sent meanwhile; ${failuresText(oracle)}); /ready ${JSON.stringify(Object.fromEntries(seen.ready))}, ` +
-      `reads ${JSON.stringify(Object.fromEntries(seen.reads))}, slowest ${slowestReadMs.toFixed(0)} ms; missing ${lost} of ${oracle.complete.size}, doubled ${doubled} of ${rows.length}, other tokens ${otherTokens}; ` +
+      `inference failed ${failed} of ${oracle.sent.size} (${sentDuring} sent meanwhile; ` +
+      `${failuresText(oracle)}); /ready ${JSON.stringify(Object.fromEntries(seen.ready))}, ` +
+      `reads ${JSON.stringify(Object.fromEntries(seen.reads))}, slowest ${slowestReadMs.toFixed(0)} ms; missing ` +
+      `${lost} of ${oracle.complete.size}, doubled ${doubled} of ${rows.length}, other tokens ${otherTokens}; ` +
       `ready again ${readyS.toFixed(1)} s after its start, caught up ${caughtUpS.toFixed(1)} s after`,
     n: oracle.complete.size,
     good:

@@ -135,7 +135,11 @@ const runFault = async ({ name, begin, end, again, most }: Fault): Promise<Figur
   return {
     row: 'R15',
     what: `Redis ${name}, ${SECONDS} s`,
-    figure: `failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); answers to something else ${oracle.strange.size} of ${oracle.complete.size}; first byte p50 ${waits.p50.toFixed(1)}, p99 ${waits.p99.toFixed(1)} (added ${addedMs.toFixed(1)}), max ${waits.max.toFixed(0)} ms; of ${asks} of a key of ${NARROW_RPM} a minute let in ${letIn}${most === undefined ? '' : `, at most ${most}`}`,
+    figure:
+      `failed ${failedOf(oracle)} of ${oracle.sent.size} (${failuresText(oracle)}); answers to something else ` +
+      `${oracle.strange.size} of ${oracle.complete.size}; first byte p50 ${waits.p50.toFixed(1)}, p99 ` +
+      `${waits.p99.toFixed(1)} (added ${addedMs.toFixed(1)}), max ${waits.max.toFixed(0)} ms; of ${asks} of a key of ` +
+      `${NARROW_RPM} a minute let in ${letIn}${most === undefined ? '' : `, at most ${most}`}`,
     n: oracle.sent.size,
     good:
       failedOf(oracle) + oracle.strange.size === 0 &&

@@ -28,7 +28,8 @@ const report = async (name: string, world: World) => {
     const perMillion = (took: number) =>
       `${took.toFixed(1)} s, ${((took * 1e6) / books.outcomes).toFixed(0)} s for a million`
     console.log(
-      `${name}: ${kills} kills of the worker, ${insideTransactions} seen inside a transaction, ${seconds} s; missing ${missing} of ${books.outcomes} outcomes, doubled ${doubled}`,
+      `${name}: ${kills} kills of the worker, ${insideTransactions} seen inside a transaction, ${seconds} ` +
+        `s; missing ${missing} of ${books.outcomes} outcomes, doubled ${doubled}`,
     )
     console.log(
       `${name}: requests, usage of three tiers, ${books.frames} frames, tokens ${books.promptTokens + books.completionTokens}, cost ${books.costNanoUsd} nano-USD: ${problems.length === 0 ? 'all equal to what was written, and every table to one made anew from the log' : problems.join('; ')}`,
@@ -37,7 +38,8 @@ const report = async (name: string, world: World) => {
       `${name}: usage.closed: ${closings.records} records, ${closings.sets} sets, ${closings.writtenAgain} written again and alike; ${closings.problems.length === 0 ? 'none with other contents, every day closed as it stands' : closings.problems.join('; ')}`,
     )
     console.log(
-      `${name}: tables of ${books.outcomes} outcomes made anew in one go in ${perMillion(rebuiltS)}; by a worker that found an empty database in ${perMillion(wipedS!)}`,
+      `${name}: tables of ${books.outcomes} outcomes made anew in one go in ${perMillion(rebuiltS)}; ` +
+        `by a worker that found an empty database in ${perMillion(wipedS!)}`,
     )
     if (missing + doubled + problems.length + closings.problems.length > 0) failed = true
   } finally {

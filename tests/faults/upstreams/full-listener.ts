@@ -2,7 +2,9 @@
 // no connection attempt any more.
 import { createConnection, type Socket } from 'node:net'
 
-const LISTENER = `const { port } = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }); console.log(process.pid, port)`
+const LISTENER =
+  `const { port } = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { ` +
+  'data() {} } }); console.log(process.pid, port)'
 // A stopped process cannot see the end of this one. A shell does, in whatever way this process ends.
 const WATCHED = `exec 3<&0
 "$@" 3<&- </dev/null & child=$!

@@ -207,7 +207,9 @@ const runKind = async (kind: number, wire: 'json' | 'stream'): Promise<Figure> =
   return {
     row,
     what: `${name}, ${wire === 'json' ? 'JSON' : 'stream'}, ${AT_ONCE} at once`,
-    figure: `told \`upstream_error\` ${TIMES - wrong.length} of ${TIMES}${took}${cut}; ${strainText(seen)}; alive ${isAlive ? 'yes' : 'no'}`,
+    figure:
+      `told \`upstream_error\` ${TIMES - wrong.length} of ${TIMES}${took}${cut}; ` +
+      `${strainText(seen)}; alive ${isAlive ? 'yes' : 'no'}`,
     n: TIMES,
     good:
       wrong.length === 0 &&

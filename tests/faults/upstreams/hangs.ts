@@ -223,8 +223,13 @@ const runStage = async (stage: number, wire: 'json' | 'stream', fallback: boolea
   const early = near[1] === 'ends well' ? 0 : lates.filter((ms) => ms < -MOST_EARLY_MS).length
   return {
     row: 'R23',
-    what: `an upstream hangs ${STAGES[stage]!.name}, ${wire === 'json' ? 'JSON' : 'stream'}, ${fallback ? 'another provider takes over' : 'told to the client'}, \`${near[0]}\` ${LIMIT_MS}`,
-    figure: `right ${seen.length - wrong.length} of ${seen.length}; beyond the deadline ms least ${least.toFixed(0)}, p50 ${p50.toFixed(0)}, max ${max.toFixed(0)}, early ${early}; sockets to it at most ${mostOpen}, ${isKernels ? `still opening afterwards ${held}` : `leaked ${held}`}`,
+    what:
+      `an upstream hangs ${STAGES[stage]!.name}, ${wire === 'json' ? 'JSON' : 'stream'}, ` +
+      `${fallback ? 'another provider takes over' : 'told to the client'}, \`${near[0]}\` ${LIMIT_MS}`,
+    figure:
+      `right ${seen.length - wrong.length} of ${seen.length}; beyond the deadline ms least ` +
+      `${least.toFixed(0)}, p50 ${p50.toFixed(0)}, max ${max.toFixed(0)}, early ${early}; sockets to it at ` +
+      `most ${mostOpen}, ${isKernels ? `still opening afterwards ${held}` : `leaked ${held}`}`,
     n: seen.length,
     good: wrong.length === 0 && early === 0 && max <= MOST_LATE_MS && (isKernels || held === 0) && mostOpen > 0,
   }
@@ -260,7 +265,9 @@ const letGoS = (performance.now() - stoppedMs) / 1_000
 const after = await atRest()
 figures.push({
   row: 'R23',
-  what: 'sockets to upstreams that hung, after the one that takes no connection is gone; descriptors of the gateway without those of its clients, 6 s without a request, before all of them and after',
+  what:
+    'sockets to upstreams that hung, after the one that takes no connection is gone; descriptors of the gateway ' +
+    'without those of its clients, 6 s without a request, before all of them and after',
   figure: `sockets left ${hung()}, after ${letGoS.toFixed(1)} s; descriptors ${before} and ${after}`,
   n: figures.reduce((sum, { n }) => sum + n, 0),
   good: after <= before && hung() === 0,

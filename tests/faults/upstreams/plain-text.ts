@@ -84,7 +84,9 @@ stops.push(plain.stop)
 const redirect = (connection: RawConnection) => {
   if (connection.received.includes(PROMPT))
     connection.write(
-      `HTTP/1.1 307 Temporary Redirect\r\nLocation: http://localhost:${plain.port}/v1/chat/completions\r\nContent-Length: 0\r\n\r\n`,
+      `HTTP/1.1 307 Temporary Redirect\r\n` +
+        `Location: http://localhost:${plain.port}/v1/chat/completions\r\n` +
+        `Content-Length: 0\r\n\r\n`,
     )
 }
 const NOT_SENT = '(tls)'
@@ -171,8 +173,10 @@ const tryPlace = async (place: Place, index: number): Promise<Figure> => {
     row: 'R30',
     what: place.what,
     figure:
-      `right ${n - wrong.length} of ${n}${wrong.length === 0 ? '' : ` (${wrong[0]})`}; connections ${place.way?.connections ?? 0}, bytes on the way ${wire.length.toLocaleString('en')}, ` +
-      `of ${CANARIES.length} canaries in plain text ${leaked}${place.says === undefined ? '' : `; bytes of a request that it could read ${told}`}`,
+      `right ${n - wrong.length} of ${n}${wrong.length === 0 ? '' : ` (${wrong[0]})`}; connections ` +
+      `${place.way?.connections ?? 0}, bytes on the way ${wire.length.toLocaleString('en')}, ` +
+      `of ${CANARIES.length} canaries in plain text ` +
+      `${leaked}${place.says === undefined ? '' : `; bytes of a request that it could read ${told}`}`,
     n,
     good: wrong.length === 0 && leaked === 0 && told === 0 && isReal,
   }

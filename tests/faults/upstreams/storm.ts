@@ -127,7 +127,8 @@ const storm = async (
     what,
     figure:
       `clients failed ${failed} of ${n} (${said}); ${(calls / Math.max(1, n)).toFixed(2)} calls for each request; ` +
-      `${isLeft ? `left alone after ${Math.max(0, aloneMs - ALONE_MS).toFixed(0)} ms` : 'never left alone'}, asked again ${backMs.toFixed(0)} ms after it was well; Retry-After that is no number ${retryAfterWrong}`,
+      `${isLeft ? `left alone after ${Math.max(0, aloneMs - ALONE_MS).toFixed(0)} ms` : 'never left alone'}, asked ` +
+      `again ${backMs.toFixed(0)} ms after it was well; Retry-After that is no number ${retryAfterWrong}`,
     n,
     good:
       (expected === 'all fail' || failed === 0) &&

@@ -79,10 +79,14 @@ await upstream.stop()
 conclude([
   {
     row: 'R23',
-    what: `${REQUESTS.toLocaleString('en')} requests at once for a provider that swallows connections, \`connect_ms\` ${CONNECT_MS}`,
+    what:
+      `${REQUESTS.toLocaleString('en')} requests at once for a provider that ` +
+      `swallows connections, \`connect_ms\` ${CONNECT_MS}`,
     figure:
-      `told ${told} of ${REQUESTS}, p50 ${times.p50.toFixed(0)}, max ${times.max.toFixed(0)} ms; sockets to it at most ${most} (bound ${MOST_SOCKETS}), ${held} when all were told; ` +
-      `descriptors ${before} before, ${after} afterwards; served again ${again === 200 ? 'yes' : 'no'}, ${(againMs / 1_000).toFixed(1)} s after it answers, sockets to it then ${left}`,
+      `told ${told} of ${REQUESTS}, p50 ${times.p50.toFixed(0)}, max ${times.max.toFixed(0)} ms; sockets to ` +
+      `it at most ${most} (bound ${MOST_SOCKETS}), ${held} when all were told; ` +
+      `descriptors ${before} before, ${after} afterwards; served again ${again === 200 ? 'yes' : 'no'}, ` +
+      `${(againMs / 1_000).toFixed(1)} s after it answers, sockets to it then ${left}`,
     n: REQUESTS,
     good: told === REQUESTS && most > 0 && most <= MOST_SOCKETS && again === 200,
   },

@@ -78,7 +78,8 @@ const checkAccount = (run: Run, account: Account, cost: Amount): void => {
   for (const { holder, granted, returned, spent, closed } of holders.values()) {
     if (!closed && !isEqual(minus(minus(granted, returned), spent), NO_AMOUNT))
       run.violated(
-        `${holder} still holds of ${id}: granted ${granted.nano_usd}, returned ${returned.nano_usd}, spent ${spent.nano_usd}`,
+        `${holder} still holds of ${id}: granted ${granted.nano_usd}, returned ` +
+          `${returned.nano_usd}, spent ${spent.nano_usd}`,
       )
     if (limit !== null && spent.nano_usd > granted.nano_usd + run.tolerated)
       run.violated(`${holder} spent ${spent.nano_usd} of ${granted.nano_usd} that ${id} granted it`)
@@ -87,7 +88,8 @@ const checkAccount = (run: Run, account: Account, cost: Amount): void => {
   if (run.damaged.size > 0 || run.changes?.deleted.has(account.budget_id) === true) return
   if (!isEqual(told, cost))
     run.violated(
-      `${id} was told of ${told.nano_usd} nano-USD and ${told.tokens} tokens, its outcomes cost ${cost.nano_usd} and ${cost.tokens}`,
+      `${id} was told of ${told.nano_usd} nano-USD and ${told.tokens} tokens, its ` +
+        `outcomes cost ${cost.nano_usd} and ${cost.tokens}`,
     )
   if (!isEqual(taken, plus(spentOf(account), NO_AMOUNT)) && limit !== null)
     run.violated(

@@ -75,7 +75,8 @@ export const checkStandings = (run: Run, charged: ReadonlyMap<string, Amount>): 
     const { account, spent, reserved } = standing
     if (reserved.nano_usd > 0 || reserved.tokens > 0)
       run.violated(
-        `${process} says that ${reserved.nano_usd} nano-USD and ${reserved.tokens} tokens of ${account} are reserved in the end`,
+        `${process} says that ${reserved.nano_usd} nano-USD and ` +
+          `${reserved.tokens} tokens of ${account} are reserved in the end`,
       )
     // A window that got no request yet does not report what overlaps it.
     if (!charged.has(account)) continue
@@ -83,7 +84,8 @@ export const checkStandings = (run: Run, charged: ReadonlyMap<string, Amount>): 
     for (const [other, amount] of charged) if (overlap(windowOf(account), windowOf(other))) sum = plus(sum, amount)
     if (spent.nano_usd !== sum.nano_usd || spent.tokens !== sum.tokens)
       run.violated(
-        `${process} says that ${spent.nano_usd} nano-USD and ${spent.tokens} tokens of ${account} are spent, outcomes cost ${sum.nano_usd} and ${sum.tokens}`,
+        `${process} says that ${spent.nano_usd} nano-USD and ${spent.tokens} tokens of ` +
+          `${account} are spent, outcomes cost ${sum.nano_usd} and ${sum.tokens}`,
       )
   }
 }

@@ -122,7 +122,11 @@ const rotation = async (
   const [code, said] = [await old.exited, await new Response(old.stderr).text()]
   const refused = code === 1 && /is wrapped by the master key \w{16}, this instance has \w{16}/.test(said)
   const login = await second.request('/admin/v1/auth/login', { body: PERSON, key: null })
-  const figure = `${written} secrets written by an instance whose current key was the old one, ${lost} of ${PROVIDERS} lost; the first master key alone is ${refused ? 'refused by name' : 'NOT REFUSED'}; the operator ${login.ok ? 'signs in' : 'CANNOT SIGN IN'}`
+  const figure =
+    `${written} secrets written by an instance whose current key was the old one, ${lost} of ` +
+    `${PROVIDERS} lost; the first master key alone is ` +
+    `${refused ? 'refused by name' : 'NOT REFUSED'}; the operator ` +
+    `${login.ok ? 'signs in' : 'CANNOT SIGN IN'}`
   const what = 'two instances on Kafka: the master key rotated under a writer, the rotation killed and run again'
   return { row: 'keys', what, figure, n: kills, good: lost === 0 && refused && login.ok && written > 0 }
 }
@@ -169,7 +173,9 @@ const erasure = async (gateway: GatewayProcess, brokers: readonly string[], fold
   return {
     row: 'erasure',
     what: "on Kafka: the broker's and the gateways' folders searched, with both master keys",
-    figure: `opened at once ${atOnce.opened} of ${n} (the topic is not compacted yet), after compaction ${compacted.opened} (tried ${compacted.keys} data keys of ${compacted.files} files)`,
+    figure:
+      `opened at once ${atOnce.opened} of ${n} (the topic is not compacted yet), after compaction ` +
+      `${compacted.opened} (tried ${compacted.keys} data keys of ${compacted.files} files)`,
     n,
     good: compacted.opened === 0 && compacted.keys > 0,
   }

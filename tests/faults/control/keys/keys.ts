@@ -129,7 +129,11 @@ const rotations = async (gateway: GatewayProcess, kills: number): Promise<Figure
   gateway.start()
   await gateway.until('serving')
   const login = await gateway.request('/admin/v1/auth/login', { body: PERSON, key: null })
-  const figure = `${midway} of ${kills} killed with keys left to wrap; ${written} secrets written meanwhile, ${lost} of ${PROVIDERS} lost; the first master key alone is ${refused ? 'refused by name' : 'NOT REFUSED'}; the operator ${login.ok ? 'signs in' : 'CANNOT SIGN IN'}`
+  const figure =
+    `${midway} of ${kills} killed with keys left to wrap; ${written} secrets written meanwhile, ${lost} ` +
+    `of ${PROVIDERS} lost; the first master key alone is ` +
+    `${refused ? 'refused by name' : 'NOT REFUSED'}; the operator ` +
+    `${login.ok ? 'signs in' : 'CANNOT SIGN IN'}`
   const what = 'the master key rotated under two writers, each rotation killed and run again'
   return {
     row: 'keys',
@@ -188,7 +192,9 @@ const erasures = async (gateway: GatewayProcess): Promise<readonly Figure[]> => 
   return [
     {
       row: 'erasure',
-      what: 'an operator and captured content erased; every file of the data folder and a copy of the log from before searched for keys',
+      what:
+        'an operator and captured content erased; every file of the data folder and ' +
+        'a copy of the log from before searched for keys',
       figure: `opened before ${before.opened} of ${n}, after ${after.opened} (tried ${tried})`,
       n,
       good: before.opened === n && after.opened === 0,

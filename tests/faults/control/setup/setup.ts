@@ -44,7 +44,9 @@ export const figureOf = (what: string, results: readonly RoundResult[]): Figure 
   return {
     row: 'set-up',
     what,
-    figure: `one winner and three equal states in ${results.length - flaws.length}, ${losses} appends lost the race${told}${first}`,
+    figure:
+      `one winner and three equal states in ${results.length - flaws.length}, ` +
+      `${losses} appends lost the race${told}${first}`,
     n: results.length,
     good: flaws.length === 0 && losses > 0,
   }

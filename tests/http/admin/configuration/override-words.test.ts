@@ -40,7 +40,9 @@ test('and on no other word, whoever has it: neither imposes nor takes back', asy
   const expectRefused = async (word: string, enabled: boolean, kind = 'block') => {
     const value = kind === 'force' && enabled ? { value: { model: 'gpt' } } : {}
     const { status, body } = await impose(word, { kind, enabled, ...value }, key)
-    const message = `no model has the name "${word.toLowerCase()}": an override for everybody about it needs a key with the scope "*"`
+    const message =
+      `no model has the name "${word.toLowerCase()}": an override for ` +
+      'everybody about it needs a key with the scope "*"'
     expect([status, body.error]).toMatchObject([403, { param: 'tenant_id', message }])
   }
   for (const word of words) await expectRefused(word, true)
