@@ -1,3 +1,4 @@
+// The bundle: made once for each state of the sources, with the threads and data files that it needs.
 import { afterAll, describe, expect, spyOn, test } from 'bun:test'
 import {
   cpSync,

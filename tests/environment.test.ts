@@ -1,3 +1,4 @@
+// Tests run without the caller's settings, credentials and data.
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

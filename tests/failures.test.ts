@@ -1,3 +1,4 @@
+// Failures are collected from the output of the test runner.
 import { expect, test } from 'bun:test'
 import { Failures } from './failures.ts'
 

@@ -1,3 +1,4 @@
+// The launcher (infra/launch.mjs): which Bun it runs, what it installs, and how it starts the command line.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

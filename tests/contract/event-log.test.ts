@@ -1,3 +1,4 @@
+// The contract of the log over the adapters without a broker: memory and embedded.
 import { Database } from 'bun:sqlite'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,3 +1,4 @@
+// The contract of limit stores, over the store in the process and over Redis.
 import { afterAll } from 'bun:test'
 import { RedisClient } from 'bun'
 import { LocalLimitStore } from '../../src/inference/limits/local.ts'

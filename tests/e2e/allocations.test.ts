@@ -1,3 +1,4 @@
+// A request allocates no more than tests/fixtures/allocations.json records. tests/bench/allocations.ts counts.
 import { afterAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

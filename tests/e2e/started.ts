@@ -1,3 +1,4 @@
+// What the tests of starts share: requests to a real gateway, its rows, its output and its processes.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

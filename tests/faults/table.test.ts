@@ -1,3 +1,4 @@
+// The fault matrix is complete: rows R1 to R31, each with scripts that exist or a reason.
 import { expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

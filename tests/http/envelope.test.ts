@@ -1,3 +1,4 @@
+// The error envelope: status, type and headers of each failure.
 import { expect, test } from 'bun:test'
 import { Rejection } from '../../src/domain/kernel/rejection.ts'
 import { errorResponse } from '../../src/http/envelope.ts'

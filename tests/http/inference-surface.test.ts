@@ -1,3 +1,4 @@
+// `/v1` without upstream calls: models, refused routes, and requests over a socket behind each listener.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entry, KEY, policyRow, READ_KEY, TIP, testGateway } from '../inference/gateway.ts'
 import { EACH_LISTENER, serveApp } from '../services/serve-app.ts'

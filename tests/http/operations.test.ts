@@ -1,3 +1,4 @@
+// `/`, `/health`, `/version`, `/ready` and `/metrics`: open without a credential, also while the gateway stops.
 import { describe, expect, test } from 'bun:test'
 import { entry, type TestGateway } from '../inference/gateway.ts'
 import { gatewaysOnUpstream } from './gateways.ts'

@@ -1,3 +1,4 @@
+// `gather`: batches of the log joined up to a bound.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { gather } from '../../projections/gather.ts'

@@ -1,3 +1,4 @@
+// Endpoint scopes through the admin surface.
 import { describe, expect, test } from 'bun:test'
 import { type Gateway, startGateway } from '../world/gateway.ts'
 

@@ -1,3 +1,4 @@
+// The window of a read: `from`, `to` and their defaults.
 import { describe, expect, test } from 'bun:test'
 import { openWindowOf, windowOf } from '../../../../src/http/admin/window.ts'
 import type { GatewayError } from '../../../../src/wire/errors.ts'
