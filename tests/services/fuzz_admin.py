@@ -1,7 +1,7 @@
-"""What schemathesis is told of `/admin/v1`: ids of what it has made itself, else little would be reached but 404.
+"""Hints for schemathesis about `/admin/v1`: ids of rows that the run has made, since most other ids lead to 404.
 
-What the run stands on (the first tenant, the key that it uses) it never learns the ids of. It must not freeze the configuration, nor have
-anybody called outside of this machine.
+The run gets no id of what it depends on: the first tenant and the key that it uses. It must not freeze the
+configuration, nor cause calls to other machines.
 """
 
 import collections

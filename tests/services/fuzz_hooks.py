@@ -1,6 +1,7 @@
-"""What is held of every single answer, whatever part is fuzzed; `fuzz_inference` and `fuzz_admin` say what schemathesis is told beyond the document.
+"""The checks of every single answer, for each fuzzed part.
 
-Every failure is the one envelope with its headers; nothing is a 5xx that the request did not ask for. The counts go to $FUZZ_COUNTS.
+`fuzz_inference` and `fuzz_admin` hold the hints for schemathesis beyond the document. Every failure is the one envelope
+with its headers; no answer is a 5xx that the request did not cause. The counts go to $FUZZ_COUNTS.
 """
 
 import atexit

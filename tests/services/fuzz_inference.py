@@ -1,4 +1,4 @@
-"""What schemathesis is told of `/v1`: names of models that there are, and intent only now and then."""
+"""Hints for schemathesis about `/v1`: names of existing models, and intent headers only now and then."""
 
 import schemathesis
 

@@ -1,4 +1,7 @@
-"""The official Python SDK against Gatelog, changed in nothing but base URL and key. Prints one line of JSON with what it saw."""
+"""The official Python SDK against Gatelog, unchanged except for base URL and key.
+
+Prints one line of JSON with what it received.
+"""
 
 import json
 import os
