@@ -106,7 +106,7 @@ export const limitStoreContract = (name: string, { open, runs }: OpenStore): voi
       expect(await store.take(ask(rules, 200))).toMatchObject({ admitted: false, counted: [{ tokens: 900 }] })
     })
 
-    test('a request that asks for more than the limit is told that it never fits', async () => {
+    test('a request for more than the limit is refused as one that never fits', async () => {
       const { store, ask } = opened()
       const rules = [ruleOf({ rpm: 1 }), ruleOf({ tpm: 10 })]
       expect(await store.take(ask(rules, 11))).toMatchObject({ rule: 1, limit: 'tpm', retryAfterMs: null })
@@ -128,7 +128,7 @@ export const limitStoreContract = (name: string, { open, runs }: OpenStore): voi
       expect(await store.take(ask(rules))).toMatchObject({ admitted: false, limit: 'max_parallel' })
     })
 
-    test('of several refusals the longest wait is told', async () => {
+    test('of several refusals the longest wait is reported', async () => {
       const { clock, store, ask, taken } = opened()
       const [minute, slots] = [ruleOf({ rpm: 1 }), ruleOf({ maxParallel: 1 })]
       await taken(ask([slots, minute]))

@@ -36,7 +36,7 @@ describe('the console', () => {
     return Number(new RegExp(`gateway_dashboard_auth_events_total\\{outcome="${event}"\\} (\\d+)`).exec(text)?.[1])
   }
 
-  test('set-up, session, logout; a copy of the log does not open who was erased; nothing on the disk tells a password', async () => {
+  test('set-up, session, logout; a copy of the log does not open an erased operator; nothing on the disk reveals a password', async () => {
     expect(await metric('setup')).toBe(0)
     const made = await post('/auth/setup', { ...PERSON, confirm: PERSON.password })
     expect(made.status).toBe(201)
@@ -115,7 +115,7 @@ describe('the console', () => {
 })
 
 // docs/behaviour.md: "Authentication"
-test('`admin.enabled: false`: nothing below /admin/v1 is there, for anybody', async () => {
+test('`admin.enabled: false`: every path below /admin/v1 is 404, for every caller', async () => {
   const gateway = startGateway({ settings: { ...settings, admin: { enabled: false } } })
   try {
     await gateway.until('serving')

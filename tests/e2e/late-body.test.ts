@@ -55,7 +55,7 @@ test('a key that may not ask any more is refused', async () => {
   expect(status).toBe(403)
 }, 30_000)
 
-test('any other decision meanwhile keeps nobody from being answered', async () => {
+test('any other decision in the meantime keeps no request from its answer', async () => {
   const { plaintext } = await newKey()
   expect(await chatLate(plaintext, newKey)).toBe(200)
 }, 30_000)

@@ -27,7 +27,7 @@ const sandbox = async () => {
   return providers[0]!
 }
 
-test('a killed provider serves nobody from the answer of the kill on, also after a restart; a revived one serves again', async () => {
+test('a killed provider serves no request from the answer of the kill on, also after a restart; a revived one serves again', async () => {
   const { id } = await sandbox()
   expect((await chat()).status).toBe(200)
   const killed = await ask(`/admin/v1/providers/${id}/kill`, { kill: true, reason: 'it lies' })

@@ -78,7 +78,7 @@ const inPostgres = async (run: (sql: Sql) => Promise<unknown>): Promise<void> =>
   await store.close()
 }
 
-test('an audit log that somebody has edited is told with its place', async () => {
+test('an edited row of the audit log is reported with its place', async () => {
   let actor = ''
   const edit = (name: string) =>
     inPostgres(async (sql) => {
@@ -94,7 +94,7 @@ test('an audit log that somebody has edited is told with its place', async () =>
   await edit(actor)
 }, 240_000)
 
-test('a request that somebody has deleted is told with its place, and so is what usage then counts too much', async () => {
+test('a deleted request is reported with its place, and so is what usage then counts too much', async () => {
   const edit = (statement: (schema: string) => string) =>
     inPostgres(async (sql) => {
       const [build] = await sql<{ name: string }[]>`
@@ -112,7 +112,7 @@ test('a request that somebody has deleted is told with its place, and so is what
   expect((await verify()).code).toBe(0)
 }, 240_000)
 
-test('a log that somebody has written to is told with the offset: what is added harms nothing, what is altered breaks the chain', async () => {
+test('a forged record is reported with its offset: an added one harms nothing, an altered one breaks the chain', async () => {
   const database = new Database(join(gateway.folder, 'data/log', 'gateway.control.v1.sqlite'))
   const offset = database.query<{ next: number }, []>('select max(offset) + 1 as next from p0').get()!.next
   database.run('insert into p0 (offset, at_ms, key, value) values (?, ?, null, ?)', [

@@ -24,7 +24,7 @@ test('C1: of instances that race one wins', async () => {
   expectGood(await races(memoryWorld(), 5, 8))
 }, 60_000)
 
-test('C2: lost answers apply nothing twice and show nobody a false conflict', async () => {
+test('C2: lost answers apply nothing twice and cause no false conflict', async () => {
   expectGood(await lostAcksInMemory(60))
 }, 60_000)
 
@@ -37,7 +37,7 @@ test('C3: a writer that was stopped overwrites nothing', async () => {
   }
 }, 60_000)
 
-test('C4: poison stops nobody', async () => {
+test('C4: poison stops no instance', async () => {
   expectGood(await poison(memoryWorld(), 2))
 }, 60_000)
 

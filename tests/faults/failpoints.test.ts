@@ -11,7 +11,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => ground?.remove(), 60_000)
 
-test('are off where nobody has armed one', () => {
+test('are off where none is armed', () => {
   for (const name of FAILPOINTS) failpoint(name)
 })
 

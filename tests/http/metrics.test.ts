@@ -84,7 +84,7 @@ describe('/metrics', () => {
     expect(asked).toEqual([64])
   })
 
-  test('says of read models what their worker said, and that it is not known when Postgres does not answer', async () => {
+  test('shows the read models as their worker reports them, and as unknown when Postgres does not answer', async () => {
     const view = { model: 'requests', lagMs: 2_500, behindRecords: 7, poisonRecords: 1, ageMs: 900 }
     const known = await scraped(gatewayWith({ telemetry: { projections: async () => [view] } }))
     expect(known).toContain('gateway_projection_known 1')

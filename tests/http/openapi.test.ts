@@ -38,7 +38,7 @@ describe('the document', () => {
     expect([...new Set(referred)].sort()).toEqual(Object.keys(document.components.schemas).sort())
   })
 
-  test('every operation in it is served, with a status that it tells of; all that is served is in it', async () => {
+  test('every operation in it is served, with a documented status; all that is served is in it', async () => {
     const gateway = gatewayWith()
     const document = await documentOf(gateway)
     for (const { path, method, operation } of operationsOf(document)) {
@@ -82,7 +82,7 @@ describe('the document', () => {
     expect(await response.text()).toContain('id="createChatCompletion"')
   })
 
-  test('tells of every code of the table', async () => {
+  test('documents every code of the table', async () => {
     const text = JSON.stringify(await documentOf(gatewayWith()))
     // A client that has left gets no answer.
     for (const code of Object.keys(ERRORS)) if (code !== 'request_canceled') expect(text).toContain(code)

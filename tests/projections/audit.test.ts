@@ -231,7 +231,7 @@ describe('gateway.audit.v1', () => {
     for (const { data } of all) expect(Value.Check(AuditRecorded, data)).toBe(true)
   })
 
-  test('what the log refuses for ever is told, and the rest is published', async () => {
+  test('what the log refuses for ever is reported, and the rest is published', async () => {
     const log = testLog()
     const { decide } = chain()
     for (const id of ['ten_1', 'ten_2', 'ten_3']) await log.append(CONTROL, 0, [decide([tenantCreated(id)])])

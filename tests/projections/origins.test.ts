@@ -4,7 +4,7 @@ import { Origins } from '../../projections/origins.ts'
 
 const record = (sequence: number, epoch = 'e1') => ({ instance: 'ins_1', epoch, sequence })
 
-test('what is lacking is told, whatever the order and however often records come', () => {
+test('missing records are reported, whatever the order and however often records come', () => {
   const origins = new Origins()
   for (const sequence of [3, 4, 6, 5, 4, 9, 12, 10, 9]) origins.note(record(sequence), 0)
   origins.note(record(0, 'e2'), 0)

@@ -29,7 +29,7 @@ const twoPartitions = (nowMs = () => NOON_MS) =>
   memoryLog({ nowMs, partitionCount: (topic) => (topic === OPERATIONS ? 2 : 1) })
 
 describe('the probes read model', () => {
-  test('tells the newest of a provider, of every instance, and sets aside what is none', async () => {
+  test('reads the newest of a provider, of every instance, and sets aside invalid records', async () => {
     const log = twoPartitions()
     const [one, two] = [sender('ins_1'), sender('ins_2')]
     const failed = probe(9, { trigger: 'scheduled', ok: false, error_code: 'upstream_error', upstream_status: 503 })
@@ -78,7 +78,7 @@ describe('the probes read model', () => {
     expect([later === again, await digest(later)]).toEqual([false, before])
   })
 
-  test('those of a provider that nobody probes any more are erased after the days for which requests are kept', async () => {
+  test('those of a provider that is no longer probed are erased after the days for which requests are kept', async () => {
     let nowMs = NOON_MS
     const log = memoryLog({ nowMs: () => nowMs, partitionCount: () => 1 })
     const one = sender()

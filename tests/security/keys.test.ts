@@ -94,7 +94,7 @@ test('S18: a key that is refused, or refuses to be one, stands in no answer and 
   }
 })
 
-test('what a header said under one name says nothing under another, nor under another least length', () => {
+test('a header read under one name counts for no other name, nor for another least length', () => {
   const { issue, deps } = world()
   const plain = `gw_live_${'k'.repeat(30)}`
   issue(plain)

@@ -41,7 +41,7 @@ test('a request that was just answered has a view and an explanation, and takes 
   }
 }, 60_000)
 
-test('feedback by label is about the latest, whoever answered it', async () => {
+test('feedback by label is about the latest, whichever process answered it', async () => {
   const labels = Array.from({ length: 6 }, (_, round) => `label-${round}`)
   for (const label of labels) {
     for (let times = 0; times < 4; times++) await answered(label)

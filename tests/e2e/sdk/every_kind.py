@@ -1,5 +1,6 @@
-"""The official Python SDK, unchanged except for base URL and key, holds one conversation with every model given on stdin.
+"""The official Python SDK, unchanged except for base URL and key, against every kind.
 
+Holds one conversation with every model given on stdin.
 Prints one line of JSON: for each model, for each step, null or what went wrong.
 """
 

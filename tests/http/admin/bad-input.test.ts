@@ -103,7 +103,7 @@ describe.each(['setup', 'login'])('POST /auth/%s', (door) => {
       0, 0, 0,
     ])
 
-  test('takes none of the bad bodies, hashes nothing for them, and makes nobody', async () => {
+  test('takes none of the bad bodies, hashes nothing for them, and makes no operator', async () => {
     // Any text may be tried as a password, and as a user name that an earlier build may have accepted.
     const isTried = (bad: BadBody) =>
       bad.what.startsWith('password is "a') || (door === 'login' && isUnreadable(bad, 'username'))

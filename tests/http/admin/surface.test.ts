@@ -29,7 +29,7 @@ describe('every admin route', () => {
     expect([status, body.error]).toMatchObject([400, { code: 'invalid_request', param: 'surprise' }])
   })
 
-  test('the name of an unknown field is told no longer than a reader needs', async () => {
+  test('the name of an unknown field is shown no longer than a reader needs', async () => {
     const { status, body } = await startGateway().call('POST', '/tenants', { body: { ['x'.repeat(100_000)]: 1 } })
     const { param, message } = body.error as { param: string; message: string }
     expect([status, param]).toEqual([400, `${'x'.repeat(256)}...`])
@@ -163,7 +163,7 @@ describe('writes', () => {
     ).toBe(400)
   })
 
-  test('no digest in the log tells a body by itself', async () => {
+  test('no digest in the log reveals a body by itself', async () => {
     const gateway = startGateway()
     const other = startGateway()
     ;(other.deps as { causeKey: Uint8Array }).causeKey = new Uint8Array(32).fill(1)

@@ -181,7 +181,7 @@ describe('login', () => {
     expect(gateway.door.events.map(({ type }) => type)).toEqual(['login.failed', 'login.failed'])
   })
 
-  test('a password that is right for somebody else is not right', async () => {
+  test('the password of another operator is refused', async () => {
     const gateway = startGateway()
     await setUp(gateway)
     await gateway.call('POST', '/operators', { body: { username: 'Bob', password: 'the password of Bob' } })

@@ -127,7 +127,7 @@ test('an operator hands on everything', async () => {
   expect(answer.status).toBe(201)
 })
 
-test('a scope that there is not is 400, for whoever asks', async () => {
+test('an unknown scope is 400, for every caller', async () => {
   for (const maker of MAKERS) {
     const { ask, isUnchanged } = await between(maker, ['keys:admin'])
     for (const [method, path] of [

@@ -89,7 +89,7 @@ describe('the doors of the console', () => {
     }
   })
 
-  test('a key is not somebody who is signed in', async () => {
+  test('a key is no session', async () => {
     for (const [who, options] of [...NOBODIES.slice(0, 10), ...SOMEBODIES.slice(0, -1)]) {
       const answer = await gateway.call('GET', '/auth/me', options)
       expect([who, answer.status, (answer.body.error as { code: string }).code]).toEqual([

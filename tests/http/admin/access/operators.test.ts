@@ -68,7 +68,7 @@ describe('operators', () => {
     expect(typeof (await signedIn(gateway, username))).toBe('object')
   })
 
-  test('a repeat with the same Idempotency-Key makes nobody twice, and the digest of its body has no password in it', async () => {
+  test('a repeat with the same Idempotency-Key makes no operator twice, and the digest of its body has no password in it', async () => {
     const gateway = startGateway()
     const headers = { 'idempotency-key': 'k' }
     const post = (body: unknown) => gateway.call('POST', '/operators', { headers, body })
@@ -177,7 +177,7 @@ describe('a password', () => {
     expect((await gateway.call('GET', '/auth/me', bob)).status).toBe(200)
   })
 
-  test('changed while a login with the old one is on its way lets nobody in', async () => {
+  test('changed during a login with the old one, the login is refused', async () => {
     const gateway = startGateway()
     const id = await made(gateway, 'Ada')
     const gate = Promise.withResolvers<void>()

@@ -25,7 +25,7 @@ const NEEDS_ALL = {
   message: 'a cache rule for everybody about an endpoint scope needs a key with the scope "*"',
 }
 
-test('a key without * writes none, whoever has the slug', async () => {
+test('a key without * writes none, whichever tenant has the slug', async () => {
   const { key, about, rule, scope, gateway } = furnished()
   await scope('theirs', 'ten_other')
   await scope('mine', 'ten_default', key)

@@ -144,7 +144,7 @@ const holds = (dataKeys: DataKeyStore, keyId: string, wanted: boolean): Promise<
   })
 
 describe('two instances on one chain', () => {
-  test('seed at once: one tenant, one sandbox, each key told once, and the sandbox can be asked', async () => {
+  test('seed at once: one tenant, one sandbox, each key printed once, and the sandbox can be called', async () => {
     const [a, b] = await openTwo()
     const key = await seedBoth([a, b])
     const { body } = await a.call(key, 'GET', '/providers')
@@ -189,7 +189,7 @@ describe('two instances on one chain', () => {
     expect(tenants).toMatchObject({ total: 1, tenants: [{ slug: 'default' }] })
   })
 
-  test('a kill on one acts on the other when its record arrives there, whoever revives', async () => {
+  test('a kill on one acts on the other when its record arrives there, whichever instance revives', async () => {
     const [a, b] = await openTwo()
     const key = await seedBoth([a, b])
     const { body } = await a.call(key, 'GET', '/providers')
@@ -227,7 +227,7 @@ describe('two instances on one chain', () => {
     expect(a.live.control.table('tenants').find('slug', 'late')).toEqual([])
   })
 
-  test('of two that take one name at once, one is told that it exists', async () => {
+  test('of two that take one name at once, one is refused because it exists', async () => {
     const [a, b] = await openTwo()
     const key = await seedBoth([a, b])
     await b.live.reached(a.live.status().tip, 20_000)
@@ -277,7 +277,7 @@ describe('two instances on one chain', () => {
     expect((await b.call(key, 'GET', `/tenants/${tenant.id}`)).body.name).toBe('B')
   })
 
-  test('a decision that counts is told so, also when the old data key cannot be erased now', async () => {
+  test('a decision that counts is reported so, also when the old data key cannot be erased now', async () => {
     let away = false
     const a = await openOne({
       beforeAppend: ({ topic }) => (away && topic === TOPICS.keys.name ? 'refused' : 'none'),

@@ -60,7 +60,7 @@ describe('endpoint scopes', () => {
     expect((await gateway.call('GET', path)).status).toBe(404)
   })
 
-  test('override fields are taken flat too; said twice they must say the same', async () => {
+  test('override fields are taken flat too; given twice they must be equal', async () => {
     const gateway = await withModel()
     const { overrides, ...rest } = full
     expect((await put(gateway, { ...rest, ...overrides })).body.overrides).toMatchObject({

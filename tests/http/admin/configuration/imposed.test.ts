@@ -54,7 +54,7 @@ describe('an override with which a tenant was stopped', () => {
     expect((await impose(gateway, { ...block, enabled: false }, key)).status).toBe(403)
   })
 
-  test('everybody is frozen and thawed with * alone, whoever froze them', async () => {
+  test('all tenants are frozen and thawed with * alone, whichever key froze them', async () => {
     const gateway = startGateway()
     const { key } = tenantKey(gateway)
     for (const enabled of [true, false]) {

@@ -282,7 +282,7 @@ describe('tools', () => {
 
 // docs/behaviour.md: "Tools"
 describe('tool policies', () => {
-  test('are upserted by name; bounds are answered clamped; `enabled` is kept where nothing is said', async () => {
+  test('are upserted by name; bounds are answered clamped; `enabled` is kept where it is absent', async () => {
     const gateway = startGateway()
     const wide = { name: 'default', mode: 'automatic', max_steps: 50, max_tool_calls: 0, max_run_seconds: 601 }
     const made = await put(gateway, '/tool-policies', wide)

@@ -136,7 +136,7 @@ describe('POST /overrides', () => {
     expect((await gateway.call('GET', '/overrides')).body.total).toBe(5)
   })
 
-  test('nor one about what only another tenant had and has deleted, of which nothing tells whose it was; what it wrote itself it is', async () => {
+  test('nor one about a deleted row of only another tenant, whose owner is no longer known; its own overrides it is', async () => {
     const gateway = startGateway()
     const key = gateway.keyWith(['providers:admin'], 'ten_other')
     const shown = async () => {

@@ -136,7 +136,7 @@ describe('POST /providers/{id}/test', () => {
     expect(gateway.state.table('tests').size).toBe(0)
   })
 
-  test('a repeat with the same Idempotency-Key asks nobody and answers with the first result', async () => {
+  test('a repeat with the same Idempotency-Key calls no provider and answers with the first result', async () => {
     const { gateway, id, asked } = await withProvider()
     const options = { body: { checks: ['sample'] }, headers: { 'idempotency-key': 'once' } }
     const first = await gateway.call('POST', `/providers/${id}/test`, options)
@@ -147,7 +147,7 @@ describe('POST /providers/{id}/test', () => {
     expect((await gateway.call('POST', `/providers/${id}/test`, other)).status).toBe(409)
   })
 
-  test('a stale If-Match is 409 before anybody is asked', async () => {
+  test('a stale If-Match is 409 before any provider is called', async () => {
     const { gateway, id, asked } = await withProvider()
     const headers = { 'if-match': 'stale' }
     expect((await gateway.call('POST', `/providers/${id}/test`, { headers })).status).toBe(409)
@@ -269,7 +269,7 @@ describe('POST /providers/{id}/detect-capabilities', () => {
     expect([status, body.error]).toMatchObject([404, { param: 'models' }])
   })
 
-  test('a repeat asks nobody and has the same counts and verdicts', async () => {
+  test('a repeat calls no provider and has the same counts and verdicts', async () => {
     const { gateway, id, detected } = await withProvider()
     const headers = { 'idempotency-key': 'once' }
     const first = await gateway.call('POST', `/providers/${id}/detect-capabilities`, { headers })

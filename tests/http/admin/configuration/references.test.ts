@@ -12,7 +12,7 @@ const messageOf = ({ error }: Record<string, unknown>) => (error as { message: s
 
 // docs/behaviour.md: "Names and aliases"
 describe('a policy', () => {
-  test('says which of its names nobody has, and what was probably meant', async () => {
+  test('reports which of its names are unknown, and similar ones', async () => {
     const gateway = await withModel()
     const policy = {
       name: 'p',
@@ -36,7 +36,7 @@ describe('a policy', () => {
     expect(made.body.models).toEqual(policy.models)
   })
 
-  test('an answer goes back as PUT; what is warned of stays so until somebody has the name', async () => {
+  test('an answer goes back as PUT; a warning stays until a row has the name', async () => {
     const gateway = await withModel()
     const made = await gateway.call('POST', '/policies', { body: { name: 'p', providers: { only: ['soon'] } } })
     const again = await gateway.call('PUT', '/policies', { body: made.body })
@@ -90,7 +90,7 @@ describe('an endpoint scope', () => {
     expect(messageOf((await gateway.call('POST', '/overrides', { body: forced })).body)).toContain('"gpt-large"?')
   })
 
-  test('whose forced model was deleted since is told when it is written again', async () => {
+  test('whose forced model was deleted since is reported when it is written again', async () => {
     const gateway = await withModel()
     await put(gateway, { slug: 'a', forced_model: 'gpt-large' })
     const { body } = await gateway.call('GET', '/models')
@@ -166,7 +166,7 @@ describe('`provider:<provider>/<model>` is one row of the registry', () => {
     )
   })
 
-  test('in a policy of before it stays the name that nobody has, also when it is written again', async () => {
+  test('an unknown name in an earlier policy stays, also when the policy is written again', async () => {
     const gateway = await withModel()
     const { body } = await gateway.call('POST', '/policies', { body: { name: 'p' } })
     const text = 'provider:vendor/later'

@@ -84,7 +84,7 @@ describe('every configuration read', () => {
   })
 })
 
-test('what has no past says so, and a write is not made while somebody thinks of the past', async () => {
+test('a route without a past refuses it, and a write with `as_of` is not made', async () => {
   const gateway = startGateway()
   for (const [method, path, body] of [
     ['GET', '/log', undefined],

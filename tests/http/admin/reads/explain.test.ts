@@ -163,7 +163,7 @@ describe('what was', () => {
     expect(body).not.toHaveProperty('recorded')
   })
 
-  test('what was recorded otherwise is told', async () => {
+  test('a recorded plan that differs is reported', async () => {
     recorded('req_forged', {}, { candidates: [[ids.beta, ids.betaSmall, '']], model_id: ids.betaSmall })
     expect((await explained('req_forged')).body).toMatchObject({
       computed: true,
@@ -203,7 +203,7 @@ describe('what was', () => {
     expect(reasonsOf(answer)).toEqual(['alpha breaker_open', 'beta null'])
   })
 
-  test('without its frame, its decision or a plan, the records are shown and it is said why', async () => {
+  test('without its frame, its decision or a plan, the records are shown with the reason', async () => {
     recorded('req_lost', { frame: 2 })
     recorded('req_elsewhere', { revision: 'f'.repeat(64) })
     recorded('req_refused', {}, null, { outcome: 'denied', error_code: 'permission_error' })
@@ -250,7 +250,7 @@ describe('what would have been', () => {
     expect(both.body).toMatchObject({ revision: revisions.late, policy: { name: 'late' } })
   })
 
-  test('what it would have gone by and nobody wrote down is named', async () => {
+  test('an input of the plan that was not recorded is named', async () => {
     const turns = await idOf('/policies', { name: 'turns', strategy: 'round_robin' })
     expect((await explained('req_plain', `?policy_id=${turns}`)).body.missing).toEqual(['turn'])
     const hashes = await idOf('/policies', { name: 'hashes', strategy: 'sticky' })
@@ -285,7 +285,7 @@ describe('what would have been', () => {
   })
 })
 
-test('another tenant’s request does not exist, nor does one that nobody made', async () => {
+test('another tenant’s request is 404, as is an unknown one', async () => {
   expect((await explained('req_plain', '', OWN_KEY)).status).toBe(200)
   expect((await explained('req_plain', '', OTHER_KEY)).status).toBe(404)
   expect((await explained('req_plain', '?tenant_id=ten_default', OTHER_KEY)).status).toBe(404)

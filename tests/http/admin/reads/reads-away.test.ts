@@ -19,13 +19,13 @@ describe('while Postgres is away', () => {
     await connection.end({ timeout: 0 })
   }
 
-  test('nobody listens: the envelope, retryable', async () => {
+  test('no server listens: the envelope, retryable', async () => {
     const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
     listener.stop(true)
     await expectUnavailable(databaseAt(`postgres://u:p@127.0.0.1:${listener.port}/x`))
   })
 
-  test('somebody listens and never answers: the envelope all the same', async () => {
+  test('a server listens and never answers: the envelope all the same', async () => {
     const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
     await expectUnavailable(databaseAt(`postgres://u:p@127.0.0.1:${listener.port}/x`), ['/requests'])
     listener.stop(true)

@@ -19,7 +19,7 @@ const refused = (query: { from?: string; to?: string }): GatewayError => {
 
 // docs/behaviour.md: "Time and windows"
 describe('from and to', () => {
-  test('the last 24 hours when nothing is said', () => {
+  test('the last 24 hours by default', () => {
     const { fromMs, toMs } = windowOf({}, NOW_MS)
     expect([toMs - fromMs, toMs > NOW_MS, toMs - NOW_MS < 10]).toEqual([24 * HOUR_MS, true, true])
     expect(openWindowOf({}, NOW_MS)).toEqual({ fromMs: null, toMs: null })
