@@ -1,5 +1,5 @@
-// The application: mounts `http/*` on one set of dependencies. No I/O of its own; what `main.ts` serves and what tests
-// call.
+// The application: mounts `http/*` on one set of dependencies. It does no I/O of its own. `main.ts` serves it, tests
+// call it.
 import { Elysia } from 'elysia'
 import { type AdminDeps, adminRoutes, adminTable } from './http/admin/runner.ts'
 import { notePeer } from './http/clients.ts'
@@ -21,35 +21,35 @@ import { LoadGate } from './lib/event-loop/load-gate.ts'
 import type { Answer, Inbound, Peers, ServerHandlers } from './lib/http-server/http-server.ts'
 import { stopping } from './wire/errors.ts'
 
-/** Everything that the routes get: the dependencies of each part, which use the same names for the same things. */
+/** The dependencies of all routes: those of each part, joined; parts that share a thing share its name. */
 export type AppDeps = Omit<InferenceDeps, 'observe'> &
   AdminDeps &
   ConsoleDeps &
   OperationsDeps &
   Pick<MetricsDeps, 'instanceCounts' | 'telemetry'> & {
     readonly adminEnabled: boolean
-    /** Admits chat completions while there is room for them; without it all. */
+    /** Admits chat completions while there is room. Without it, all are admitted. */
     readonly gate?: LoadGate
   }
 
 export interface App {
   /**
-   * Responds to any request. Never throws and never rejects. `peers`: maps requests to the other ends of their
-   * connections; without it no request has an address.
+   * Handles any request. Never throws and never rejects. `peers` looks up the address of a connection's other end;
+   * without it, no request has an address.
    */
   readonly fetch: (request: Request, peers?: Peers) => Response | Promise<Response>
-  /** The handlers of a server: `fetch`, and the hot routes, which it may serve without the runtime's `Request`. */
+  /** What a server mounts: `fetch`, and the hot routes, which it may serve without the runtime's `Request`. */
   readonly handlers: ServerHandlers
-  /** How long a connection may stay silent once its request is answered. */
+  /** How long a connection may stay silent after the response to its request. */
   readonly idleMs: number
-  /** Requests that are being served. */
+  /** Requests in progress. */
   inFlight(): number
   /**
-   * The process is about to stop: `/ready` is 503, requests that would change something are refused with 503 and
-   * `Retry-After`, reads are still served, and every response ends its connection.
+   * The process is about to stop: `/ready` is 503, writes are refused with 503 and `Retry-After`, reads are still
+   * served, and every response closes its connection.
    */
   leave(): void
-  /** Admits no more, waits for those in flight, then ends and settles the rest. */
+  /** Admits no more requests, waits for those in flight, then ends and settles the rest. */
   drain(timeoutMs: number): Promise<void>
 }
 
@@ -73,8 +73,8 @@ export const createApp = (deps: AppDeps): App => {
   const complete = whileThereIsRoom(chatHandler(chat, inference), gate)
   const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
   const hot = hotRoutes((request) => (isLeaving ? lastChat(request) : complete(request)))
-  // Else the path is looked for behind the eleventh character of the URL, where that of a host of three letters has
-  // begun already.
+  // With standard host names Elysia looks for the path from the eleventh character of the URL on, which a host of three
+  // letters does not reach.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {
       const thrown = isNotFound(error) ? unknown(request.method, pathOf(request)) : error
@@ -92,7 +92,7 @@ export const createApp = (deps: AppDeps): App => {
     notePeer(request, peers)
     return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
   }
-  /** A chat completion is refused where others are admitted, so that it leaves an outcome. */
+  /** A chat completion is refused by the chat handler itself, so that it leaves an outcome. */
   const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
     const path = pathOf(request)
     const isHot = hot.some((route) => request.method === route.method && path === route.path)
@@ -117,7 +117,7 @@ export const createApp = (deps: AppDeps): App => {
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** What the document is made of: the tables of the routes that are mounted. */
+/** What the document is made of: the tables of the mounted routes. */
 const documentOptions = (deps: AppDeps): DocumentOptions => ({
   name: deps.build.name,
   version: deps.build.version,

@@ -1,8 +1,11 @@
-// Whether somebody wants a page or JSON, by `Accept`.
+// Chooses between HTML and JSON by the `Accept` header.
 
 const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/i
 
-/** What a media type that is named weighs, 0 to 1; a weight that is none is 0. Null: it is not named. Ranges such as `text/*` name nothing. */
+/**
+ * Weight of a media type, 0 to 1; an invalid weight is 0. Null: the header does not name it. Ranges such as `text/*` do
+ * not count.
+ */
 const weightOf = (accept: string, type: string): number | null => {
   let most: number | null = null
   for (const range of accept.split(',')) {
@@ -15,7 +18,10 @@ const weightOf = (accept: string, type: string): number | null => {
   return most
 }
 
-/** Browsers name `text/html`; curl and SDKs say `*` or JSON. Who wants JSON more, or no HTML (`q=0`), gets JSON. */
+/**
+ * Browsers name `text/html`; curl and SDKs send `*` or JSON. A client that prefers JSON, or excludes HTML (`q=0`), gets
+ * JSON.
+ */
 export const wantsHtml = (accept: string | null): boolean => {
   const html = weightOf(accept ?? '', 'text/html') ?? 0
   return html > 0 && html >= (weightOf(accept ?? '', 'application/json') ?? 0)

@@ -1,4 +1,5 @@
-// The head of an answered chat completion, as text: its names are the program's, and its values have no character that could end their line.
+// The response head of a chat completion, as text. Its names are constants, and its values have no character that could
+// end their line.
 import type { Exchange } from '../inference/request/exchange.ts'
 import type { TextPieces } from '../lib/text/text-pieces.ts'
 import type { CatalogueEntry } from '../state/port.ts'
@@ -10,7 +11,7 @@ const STREAM_LINES =
 
 const providerTexts = new WeakMap<CatalogueEntry, string>()
 
-/** Made once for each entry. */
+/** Built once for each entry. */
 const providerLine = (entry: CatalogueEntry): string => {
   let line = providerTexts.get(entry)
   if (line === undefined) {
@@ -20,7 +21,7 @@ const providerLine = (entry: CatalogueEntry): string => {
   return line
 }
 
-/** Ids are sanitised at arrival, limits are numbers and words of ours. */
+/** Request ids are sanitised at arrival; limit lines hold numbers and constants only. */
 export const answerHead = (
   { identity, entry, limitLines }: Pick<Exchange, 'identity' | 'entry' | 'limitLines'>,
   stream: boolean,

@@ -1,4 +1,4 @@
-// Who asks the admin API, and may they: keys as on the inference surface, then scopes, then tenants.
+// Authenticates and authorises callers of the admin API: keys as on the inference surface, then scopes, then tenants.
 
 import type { SessionRow } from '../domain/access/session.ts'
 import type { Actor } from '../domain/kernel/decision.ts'
@@ -15,7 +15,7 @@ export interface Principal {
   readonly actor: Actor
   readonly tenantId: string
   readonly scopes: readonly string[]
-  /** Of an operator who came with the cookie of the console. */
+  /** Set for an operator who came with the cookie of the console. */
   readonly sessionId?: string
 }
 
@@ -24,18 +24,18 @@ export interface SessionDeps extends AuthenticateDeps {
   readonly clients: Clients
 }
 
-/** Whose budgets what the caller has the gateway do falls under. */
+/** Payer of the calls that the gateway makes for this caller: their cost falls under the payer's budgets. */
 export const payerOf = ({ actor, tenantId }: Principal): Payer => ({ tenantId, keyId: actor.id })
 
 const SUPERUSER = Object.freeze(['*'])
 
-/** Answers who sent these headers; throws 401 when it is nobody that the folded state knows. */
+/** The caller by its key. Throws 401 when the folded state has no such key. */
 export const principalOf = (headers: Headers, deps: AuthenticateDeps, atMs: number): Principal => {
   const { id, tenantId, scopes } = authenticate(headers, deps, atMs)
   return { actor: { type: 'key', id }, tenantId, scopes }
 }
 
-/** The session of the cookie, in a state that may be asked; null when there is none. */
+/** The session of the cookie, null when there is none. Throws when the state cannot be trusted to decide that. */
 export const sessionOf = (headers: Headers, { sessions, live, inference }: SessionDeps) => {
   const token = sessionToken(headers)
   if (token === null) return null
@@ -45,7 +45,10 @@ export const sessionOf = (headers: Headers, { sessions, live, inference }: Sessi
   return session
 }
 
-/** Who asks the admin API: a key when there is the header of one, else the operator of the session cookie. Throws 401, as with a key, for nobody. */
+/**
+ * The caller of the admin API: by its key when the key's header is present, else the operator of the session cookie.
+ * Throws 401, as with a key, when there is neither.
+ */
 export const adminPrincipalOf = (headers: Headers, deps: SessionDeps, atMs: number): Principal => {
   const session = headers.has(deps.inference.authHeader) ? null : sessionOf(headers, deps)
   if (session === null) return principalOf(headers, deps, atMs)
@@ -54,12 +57,15 @@ export const adminPrincipalOf = (headers: Headers, deps: SessionDeps, atMs: numb
 }
 
 const operatorOf = (session: SessionRow, { live }: SessionDeps): Principal => {
-  // Everybody's tenant where a tenant is meant and none is named.
+  // Routes that need a tenant, when none is named, use the default tenant.
   const [tenantId = ''] = live.control.table('tenants').find('slug', 'default')
   return { actor: { type: 'operator', id: session.operator_id }, tenantId, scopes: SUPERUSER, sessionId: session.id }
 }
 
-/** Who sent these headers, with what it may by now; null: not go on with what it began. It keeps no session alive: nobody needs to sit in front of it. */
+/**
+ * The caller with the permissions of this moment; null: it may not continue what it began. Does not prolong a session:
+ * a stream runs without an operator in front of it.
+ */
 export const principalNow = (
   headers: Headers,
   scopes: readonly string[],
@@ -72,35 +78,38 @@ export const principalNow = (
     requireOneOf(principal, scopes)
     return principal
   } catch {
-    return null // revoked, expired, signed out, or nobody can tell now
+    return null // revoked, expired, signed out, or the state cannot decide it now
   }
 }
 
-/** Throws 403 for a write with the powers of a cookie that does not show to be the own page's doing. */
+/** Throws 403 for a write with a session cookie that does not prove to come from the console's own page. */
 export const requireOwnDoing = (principal: Principal, request: Request, { clients }: SessionDeps): void => {
   if (principal.sessionId !== undefined) requireSaidOwn(request, clients(request))
 }
 
 export const isSuperuser = (principal: Principal): boolean => principal.scopes.includes('*')
 
-/** Throws 403 unless one of the scopes is held; [] asks for nothing but a valid key. */
+/** Throws 403 unless the caller has one of the scopes; [] needs only a valid key. */
 export const requireOneOf = (principal: Principal, scopes: readonly string[]): void => {
   if (scopes.length === 0 || isSuperuser(principal) || scopes.some((scope) => principal.scopes.includes(scope))) return
   const needed = scopes.map((scope) => `"${scope}"`).join(' or ')
   throw new GatewayError('permission_error', `this needs a key with the scope ${needed}`)
 }
 
-/** Whether the caller sees what belongs to this tenant. What belongs to nobody (null) follows the scope alone. */
+/** Whether the caller sees what belongs to this tenant. What belongs to no tenant (null) depends on the scope alone. */
 export const seesTenant = (principal: Principal, tenantId: string | null): boolean =>
   tenantId === null || isSuperuser(principal) || principal.tenantId === tenantId
 
-/** Who is to own what a caller makes: its own tenant when it names none; nobody (global, null) when it says null, and for `*` when it says nothing. */
+/**
+ * The owner of what a caller creates: its own tenant when it names none; no tenant (global, null) when it sends null,
+ * and for `*` when it sends nothing.
+ */
 export const ownerMeant = (principal: Principal, tenantId: string | null | undefined): string | null => {
   if (tenantId === null || (tenantId === undefined && isSuperuser(principal))) return null
   return tenantMeant(principal, tenantId)
 }
 
-/** The tenant that a caller means: its own when it names none; another's does not exist for it (404). */
+/** The tenant that a caller refers to: its own when it names none. Another tenant does not exist for it (404). */
 export const tenantMeant = (principal: Principal, tenantId: string | null | undefined): string => {
   const meant = tenantId ?? principal.tenantId
   if (!seesTenant(principal, meant)) throw new Rejection('not_found', `no tenant has the id "${meant}"`, 'tenant_id')

@@ -1,10 +1,10 @@
-// Where a request comes from: the other end of its connection, or what a trusted proxy says of it.
+// Where a request comes from: the other end of its connection, or what a trusted proxy forwards about it.
 import { type Forwarded, forwardedBy } from '../lib/http/forwarded.ts'
 import type { Peers } from '../lib/http-server/http-server.ts'
 
 const peers = new WeakMap<Request, string>()
 
-/** Notes the peer of a request, for whoever asks later. */
+/** Records the peer address of a request, for `Clients`. */
 export const notePeer = (request: Request, server: Peers | undefined): void => {
   const address = server?.requestIP(request)?.address
   if (address !== undefined) peers.set(request, address)
@@ -12,9 +12,9 @@ export const notePeer = (request: Request, server: Peers | undefined): void => {
 
 export interface Client {
   readonly address: string
-  /** Whether its connection is encrypted, as far as we know. */
+  /** Whether its connection is encrypted, as far as headers and URL show. */
   readonly tls: boolean
-  /** The hosts by which it may have named us, in lower case, with their ports. */
+  /** The host names, in lower case and with their ports, by which the client may have addressed the gateway. */
   readonly hosts: readonly string[]
 }
 

@@ -1,4 +1,5 @@
-// `/admin/v1/auth`: set-up, login, logout. Outside the admin surface: a stranger may ask, and is told as little as possible.
+// `/admin/v1/auth`: set-up, login, logout. Outside the admin surface: unauthenticated callers may use it, so responses
+// reveal as little as possible.
 import { Elysia } from 'elysia'
 import { decideOperator, setupClosed } from '../domain/access/operator.ts'
 import { nameOf, PASSWORD_POLICY, Password, requirePassword, Username } from '../domain/access/password-policy.ts'
@@ -26,7 +27,7 @@ import { isSameOrigin, requireOwnPage, sessionCookie } from './session-cookie.ts
 const PREFIX = '/admin/v1/auth'
 const BODY_LIMIT_BYTES = 16_384
 
-/** What is counted in `gateway_dashboard_auth_events_total`. */
+/** Events counted in `gateway_dashboard_auth_events_total`. */
 export const AUTH_EVENTS = [
   'setup',
   'setup_refused',
@@ -58,7 +59,7 @@ interface AuthAnswer {
   readonly status?: number
   /** Absent: no body. */
   readonly body?: unknown
-  /** The token of a new session; null ends the one that the browser has. Absent: the cookie stays as it is. */
+  /** The token of a new session; null removes the browser's cookie. Absent: the cookie stays as it is. */
   readonly token?: string | null
   readonly revision?: string | null
 }
@@ -70,13 +71,13 @@ export interface AuthRoute {
   readonly summary: string
   readonly bodySchema: TSchema | null
   readonly successStatus: number
-  /** Throws before the body is looked at. */
+  /** Throws before the body is read. */
   refuse?(call: AuthCall<null>): void
   handle(call: AuthCall<unknown>): AuthAnswer | Promise<AuthAnswer>
 }
 
 const SetupBody = closed(t.Object({ username: Username, password: Password, confirm: t.String({ maxLength: 2_048 }) }))
-/** `confirm` is taken and ignored: one form serves both. */
+/** `confirm` is accepted and ignored, so that one form serves both. */
 const LoginBody = closed(t.Object({ username: Username, password: Password, confirm: t.Optional(t.Unknown()) }))
 
 type Counted = (event: AuthEvent) => void
@@ -105,7 +106,10 @@ const state = (deps: ConsoleDeps): AuthRoute => ({
 })
 
 const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
-  /** Whoever sets up may do everything, so a freeze refuses it; a stranger is not told what it is for. */
+  /**
+   * Set-up grants every permission, so a freeze refuses it. The message does not give an unauthenticated caller the
+   * reason.
+   */
   const requireNotFrozen = (control: ControlReader): void => {
     if (inForce(control, 'freeze', '*', null, deps.nowMs()) === null) return
     throw new Rejection('forbidden', 'the console cannot be set up now')
@@ -149,7 +153,7 @@ const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
   }
 }
 
-/** The same for whoever does not get in. */
+/** The same error for every failed login. */
 const notKnown = (): GatewayError =>
   new GatewayError('authentication_error', 'the username or the password is not right')
 
@@ -176,7 +180,7 @@ const logIn = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
     }
     const before = sessionOf(request.headers, deps)
     const session = await deps.sessions.open(operator.id, operator.key_id, before?.id ?? null).catch((error) => {
-      throw error instanceof Rejection ? notKnown() : error // it was changed or erased in this very moment
+      throw error instanceof Rejection ? notKnown() : error // the operator was changed or erased meanwhile
     })
     count('login')
     return opened(deps.operators.usernameOf(operator), operator.id, session)
@@ -190,7 +194,7 @@ const logOut = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
   bodySchema: null,
   successStatus: 204,
   async handle({ request, client }) {
-    // Another site signs nobody out, but is not told so.
+    // A request from another site ends no session, and gets the same response.
     if (!isSameOrigin(request, client)) return {}
     const session = deps.live.status().serves ? sessionOf(request.headers, deps) : null
     if (session === null) return { token: null }
@@ -209,7 +213,8 @@ const me = (deps: ConsoleDeps): AuthRoute => ({
     const { headers } = request
     let session = sessionOf(headers, deps)
     if (headers.has(MIN_REVISION)) {
-      // Before the answer, and where the session may be what is not folded yet; a stranger learns nothing of revisions.
+      // Waits before the response, also because the session itself may not be folded yet. An unauthenticated caller
+      // learns nothing of revisions.
       const reached = await reachMinRevision(headers, deps.live).catch((error: unknown) => error)
       session = sessionOf(headers, deps)
       if (session !== null && reached !== undefined) throw reached
@@ -233,13 +238,14 @@ export const authTable = (deps: ConsoleDeps, count: Counted): readonly AuthRoute
 
 const run = async (route: AuthRoute, request: Request, deps: ConsoleDeps): Promise<Response> => {
   const client = deps.clients(request)
-  // `/me` waits by itself: whoever is not signed in learns nothing of revisions there.
+  // `/me` waits by itself: there an unauthenticated caller learns nothing of revisions.
   if (route.path !== '/me' && deps.live.status().serves) await reachMinRevision(request.headers, deps.live)
   route.refuse?.({ request, client, body: null })
   let body: unknown = null
   if (route.bodySchema !== null) {
     const read = await readJsonBody(request, BODY_LIMIT_BYTES)
-    requireSoundBody({ ...read.body, password: null, confirm: null }, read.raw) // never stored, and judged by themselves
+    // Passwords are never stored and have checks of their own.
+    requireSoundBody({ ...read.body, password: null, confirm: null }, read.raw)
     body = checked(route.bodySchema, read.body)
   }
   const answer = await route.handle({ request, client, body })
@@ -253,7 +259,7 @@ const run = async (route: AuthRoute, request: Request, deps: ConsoleDeps): Promi
   return new Response(JSON.stringify(answer.body), { status, headers })
 }
 
-/** To be mounted beside the admin surface, below the same error hook. */
+/** Mounted beside the admin surface, below the same error hook. */
 export const consoleAuthRoutes = (deps: ConsoleDeps, count: Counted) => {
   const app = new Elysia({ name: 'console-auth', prefix: PREFIX })
   for (const route of authTable(deps, count)) {

@@ -1,11 +1,11 @@
-// The one place where a failure, whatever it is, becomes the error envelope (docs/behaviour.md: "Errors").
+// The one place where a failure, of whatever kind, becomes the error envelope (docs/behaviour.md: "Errors").
 import { Rejection } from '../domain/kernel/rejection.ts'
 import { type Answer, headLines, MalformedRequest } from '../lib/http-server/http-server.ts'
 import { CommitFailure } from '../state/port.ts'
 import { errorBody, GatewayError, malformed, stopping } from '../wire/errors.ts'
 import { type GatewayFacts, gatewayJson } from '../wire/gateway-block.ts'
 
-/** What the envelope says about the request besides the failure. Everything but the ids may be left out when it is not known. */
+/** What the envelope holds about the request besides the failure. All but the ids may be absent. */
 export type ErrorContext = {
   readonly requestId: string
   readonly traceId: string
@@ -36,7 +36,10 @@ const COMMIT_FAILURES: Record<CommitFailure['kind'], (message: string) => Gatewa
   too_large: (message) => new GatewayError('invalid_request', message, { status: 413 }),
 }
 
-/** Anything that was thrown, as the error that the client may see. What is not known to be safe to show becomes a bare 500. */
+/**
+ * Anything thrown, as the error that the client may see. An error that is not marked as safe to show becomes a bare
+ * 500.
+ */
 export const gatewayErrorOf = (error: unknown): GatewayError => {
   if (error instanceof GatewayError) return error
   if (error instanceof Rejection) {
@@ -50,7 +53,7 @@ export const gatewayErrorOf = (error: unknown): GatewayError => {
   )
 }
 
-/** Elysia's own errors carry a `code`; everything else has none of these. */
+/** Elysia's own errors carry one of these as `code`. */
 const frameworkError = (error: unknown): GatewayError | null => {
   if (error === null || typeof error !== 'object' || !('code' in error)) return null
   if (error.code === 'NOT_FOUND') return new GatewayError('not_found', 'there is nothing at this path')
@@ -63,7 +66,7 @@ const frameworkError = (error: unknown): GatewayError | null => {
   return null
 }
 
-/** A validation error's own message holds the caller's whole body: only the path and the rule are shown. */
+/** The message of a validation error holds the caller's whole body: only the path and the rule are shown. */
 const validationError = (error: object): GatewayError => {
   if ('type' in error && error.type === 'response')
     return new GatewayError('internal_error', 'the gateway failed unexpectedly', { cause: error })
@@ -77,17 +80,17 @@ const validationError = (error: object): GatewayError => {
 
 const PLAIN_TEXT = /^[\x20-\x7e]*$/
 
-/** A name as a header can carry it: what is not plain ASCII is percent-encoded. */
+/** A name as a header value: other characters than plain ASCII are percent-encoded. */
 export const headerText = (name: string): string =>
   PLAIN_TEXT.test(name) ? name : encodeURIComponent(name.toWellFormed())
 
-/** The headers that every answer carries. */
+/** The headers of every response. */
 export const identityHeaders = (context: { requestId: string; traceId: string }): Record<string, string> => ({
   'x-request-id': context.requestId,
   'x-trace-id': context.traceId,
 })
 
-/** The envelope's headers: identity, `X-Gateway-*`, `Retry-After`, and those that the error brings along. */
+/** The envelope's headers: identity, `X-Gateway-*`, `Retry-After`, and those that the error carries. */
 export const errorHeaders = (error: GatewayError, context: ErrorContext): Record<string, string> => {
   const retryable = String(error.retryable)
   const headers: Record<string, string> = {
@@ -103,7 +106,7 @@ export const errorHeaders = (error: GatewayError, context: ErrorContext): Record
   return headers
 }
 
-/** The `gateway` block of a failure: what is not known is null. */
+/** The `gateway` block of a failure: unknown members are null. */
 export const errorGatewayJson = (context: ErrorContext): string =>
   gatewayJson(
     {
@@ -123,13 +126,13 @@ export const errorGatewayJson = (context: ErrorContext): string =>
 const envelopeJson = (shown: GatewayError, context: ErrorContext): string =>
   `{"error":${JSON.stringify(errorBody(shown))},"gateway":${errorGatewayJson(context)}}`
 
-/** The answer to any failure. Never shows a stack, an unexpected error's message, a secret or a body. */
+/** The response to any failure. Never shows a stack, an unexpected error's message, a secret or a body. */
 export const errorResponse = (error: unknown, context: ErrorContext): Response => {
   const shown = gatewayErrorOf(error)
   return new Response(envelopeJson(shown, context), { status: shown.status, headers: errorHeaders(shown, context) })
 }
 
-/** The same for the server's hot route. `more`: lines of the head besides the envelope's. */
+/** The same for the server's hot route. `more`: header lines besides the envelope's. */
 export const errorAnswer = (error: unknown, context: ErrorContext, more = ''): Answer => {
   const shown = gatewayErrorOf(error)
   const { connection, ...headers } = errorHeaders(shown, context)

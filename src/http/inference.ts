@@ -1,4 +1,4 @@
-// The inference surface. Thin: the stations are in `inference/`, the routes only turn what comes back into responses.
+// The inference surface. Thin: the stations are in `inference/`, the routes only turn results into responses.
 import { Elysia } from 'elysia'
 import { authenticate, requireScope } from '../entry/authenticate.ts'
 import { failureMembers } from '../inference/answer/shape.ts'
@@ -26,16 +26,16 @@ const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
 const CHAT_PATH = '/v1/chat/completions'
 
-/** What answers a chat completion. */
+/** Handles `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export type ChatHandler = (request: Inbound) => Answer | Promise<Answer>
 
-/** Answers `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export const chatHandler =
   (chat: ChatCompletions, deps: InferenceDeps): ChatHandler =>
   (request) => {
     const { headers } = request
     const exchange = new Exchange(newIdentity(headers))
-    // Not before: while an answer is made, its own deadlines hold. From its last bytes on, a client that neither reads nor asks is let go.
+    // While the request is in flight, its own deadlines hold; `letGo` ends that before the last bytes go out. From then
+    // on the server disconnects a client that neither reads nor sends a request.
     exchange.client = request
     if (deps.traces) exchange.trace = deps.traces.begin(headers, exchange.identity)
     return headers.has(MIN_REVISION)
@@ -64,7 +64,10 @@ const REPLIES: Replies<Answer> = {
   },
 }
 
-/** Waits for `X-Gateway-Min-Revision`, which may be what makes the key known; a stranger gets 401 and learns nothing of revisions. */
+/**
+ * Waits for `X-Gateway-Min-Revision`, since that revision may contain the key. An unauthenticated caller gets 401 and
+ * learns nothing of revisions.
+ */
 const awaitRevision = async (headers: HeaderReader, { atMs }: Identity, deps: InferenceDeps): Promise<void> => {
   try {
     await reachMinRevision(headers, deps.live)
@@ -74,7 +77,7 @@ const awaitRevision = async (headers: HeaderReader, { atMs }: Identity, deps: In
   }
 }
 
-/** The table of the hot path: the own server answers these routes directly, Elysia mounts them for `App.fetch`. */
+/** The table of the hot path: the own server serves these routes directly, Elysia mounts them for `App.fetch`. */
 export const hotRoutes = (complete: ChatHandler): readonly HotRoute[] => [
   { method: 'POST', path: CHAT_PATH, handle: complete },
 ]

@@ -1,4 +1,4 @@
-// What is answered to bytes that are no request, and where an answer could not be made at all.
+// Responses to bytes that are no valid request, and to requests whose handler failed.
 
 import type { HeaderReader, ServerHandlers } from '../lib/http-server/http-server.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'

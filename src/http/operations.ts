@@ -1,4 +1,4 @@
-// The operations surface: no credential, no secrets. What is alive, what is ready, what it is.
+// The operations surface: no credential, no secrets. Liveness, readiness, version and metrics.
 import { Elysia } from 'elysia'
 import { type CredentialSettings, isTooStale } from '../entry/authenticate.ts'
 import type { InferenceDeps } from '../inference/request/deps.ts'
@@ -45,26 +45,26 @@ export interface OperationsDeps {
   /** Checks beyond those of the control state, the spool and the providers: log, Postgres, Redis. */
   readonly readiness: readonly ReadinessCheck[]
   readonly prometheusEnabled: boolean
-  /** `/openapi.json`, `/docs` and `/schemas` are served. */
+  /** Whether `/openapi.json`, `/docs` and `/schemas` are served. */
   readonly docsEnabled: boolean
   /** Background tasks and worker threads of this process. */
   readonly backgroundUnits: () => number
 }
 
-/** No tenant of its own: what holds for all of them. */
+/** The tenant id of no tenant: only what applies to all tenants is found under it. */
 const EVERYBODY = ''
 const CHECK_MS = 2_000
 const OK: CheckResult = { text: 'ok', ready: true }
 
 type LookDeps = Pick<OperationsDeps, 'live' | 'catalogue' | 'steering' | 'spool' | 'inference' | 'nowMs' | 'readiness'>
 
-/** What a look at everything came to. */
+/** The result of all checks. */
 export interface Readiness {
   readonly status: 'ok' | 'degraded' | 'unavailable'
   readonly checks: ReadonlyMap<string, CheckResult>
 }
 
-/** Looks at everything that this instance needs, within 2 s. */
+/** Runs all checks that this instance needs, within 2 s. */
 export const lookAt = (deps: LookDeps): (() => Promise<Readiness>) => {
   const checks = [...ownChecks(deps), ...deps.readiness]
   return async () => {
@@ -73,7 +73,7 @@ export const lookAt = (deps: LookDeps): (() => Promise<Readiness>) => {
   }
 }
 
-/** Said without a look: what would be looked at is being ended. */
+/** Returned without running the checks: their dependencies are being closed. */
 const LEAVING: Readiness = {
   status: 'unavailable',
   checks: new Map([['process', { text: 'unavailable: stopping', ready: false }]]),
@@ -106,7 +106,7 @@ const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: LookD
   },
 ]
 
-/** Every request that needs a key is refused: others may serve them. */
+/** This instance refuses every request that needs a key; other instances may serve them. */
 const refusesFor = (staleMs: number, maxStalenessMs: number | null): CheckResult => ({
   text: `unavailable: requests are refused, the end of the control log was last confirmed ${Math.floor(staleMs / 1_000)} s ago (auth.max_staleness: ${(maxStalenessMs ?? 0) / 1_000} s)`,
   ready: false,
@@ -120,7 +120,7 @@ const withinTime = async ({ name, run }: ReadinessCheck): Promise<readonly [stri
   try {
     return [name, await Promise.race([Promise.resolve(run()), late])]
   } catch {
-    // What a driver says may hold an address with a password: the diagnostics have it, not the public page.
+    // The message of a driver may hold an address with a password: it goes to the diagnostics, not to the public page.
     return [name, { text: 'unavailable: the check failed', ready: false }]
   } finally {
     clearTimeout(timer)
@@ -146,11 +146,11 @@ const page = (name: string, paths: readonly string[]): string =>
   `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head><body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
   `<ul>${paths.map((path) => `<li><code>${path}</code></li>`).join('')}</ul></body></html>`
 
-/** What the process is doing. */
+/** Activity of the process. */
 export interface Doing {
-  /** Requests being answered. */
+  /** Requests in progress. */
   inFlight(): number
-  /** It is about to stop. */
+  /** The process is about to stop. */
   isLeaving(): boolean
 }
 
@@ -202,7 +202,7 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFli
   })
 }
 
-/** One check in one word. */
+/** The status of one check in one word. */
 export const statusWordOf = ({ text, ready }: CheckResult): Readiness['status'] =>
   ready ? (text.startsWith('degraded') ? 'degraded' : 'ok') : 'unavailable'
 

@@ -1,4 +1,4 @@
-// Where chat completions are let in while there is room for them: the first thing that happens to one.
+// Admits chat completions while there is room, before anything else happens to a request.
 
 import type { LoadGate } from '../lib/event-loop/load-gate.ts'
 import { type Answer, headLines, type Inbound } from '../lib/http-server/http-server.ts'
@@ -7,15 +7,18 @@ import { errorGatewayJson, errorHeaders } from './envelope.ts'
 import type { ChatHandler } from './inference.ts'
 import { newIdentity } from './request-context.ts'
 
-/** They differ in when they ask for a repeat, or all who were refused would come again at once. */
+/** Refused clients get different waits, or all would retry at once. */
 const WAITS_S = [1, 2, 3]
-/** Stands where an id will: ids have no such character. */
+/** Placeholder of the request id. Ids do not have this character. */
 const NOBODY = '?'
 
-/** An answer that is made but for who is refused: a refusal has to be cheap, or what is refused takes the time of what is served. */
+/**
+ * A response that is built but for the ids. A refusal must be cheap, or refused requests take the time of admitted
+ * ones.
+ */
 interface Refusal {
   readonly status: number
-  /** Of the body, around the request's id. */
+  /** The body before and after the request's id. */
   readonly before: string
   readonly after: string
   /** Header lines. */
@@ -35,7 +38,7 @@ const refusalAfter = (retryAfterS: number): Refusal => {
   }
 }
 
-/** The headers of a refusal but those that say who is refused. */
+/** The headers of a refusal without the ids. */
 const without = ({ 'x-request-id': _, 'x-trace-id': __, ...headers }: Record<string, string>) => headers
 
 const REFUSALS = WAITS_S.map(refusalAfter)
@@ -46,7 +49,10 @@ const refuse = ({ status, before, after, head }: Refusal, request: Inbound): Ans
   return { status, head: lines, body: before + requestId + after, closes: false }
 }
 
-/** Lets requests through to `complete` while the gate has room. A refusal comes before anything is read, and leaves no outcome: nobody knows whose it would be. */
+/**
+ * Passes requests to `complete` while the gate has room. A refusal comes before anything is read, and leaves no
+ * outcome: the caller is not authenticated yet.
+ */
 export const whileThereIsRoom =
   (complete: ChatHandler, gate: LoadGate): ChatHandler =>
   (request) => {

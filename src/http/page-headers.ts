@@ -1,7 +1,8 @@
-// The headers of a page of ours. Nothing is loaded, run, framed or sent; its one style sheet is named by its digest.
+// The headers of the gateway's pages. They allow no scripts, frames or requests, and one style sheet, named by its
+// digest.
 import { sha256 } from '../lib/crypto/digest.ts'
 
-/** `style`: what stands between `<style>` and `</style>`, to the byte. */
+/** `style`: the text between `<style>` and `</style>`, to the byte. */
 export const pageHeaders = (style: string): Readonly<Record<string, string>> => {
   const digest = Buffer.from(sha256(style)).toString('base64')
   return {

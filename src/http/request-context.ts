@@ -1,4 +1,4 @@
-// Who a request is: its own id, the label that the client sees, its trace. Made once for each request.
+// Identity of a request: its own id, the label that the client sees, its trace. Created once for each request.
 import type { Identity } from '../inference/request/exchange.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { readTraceParent } from '../lib/http/trace-context.ts'
@@ -7,7 +7,7 @@ import type { HeaderReader } from '../lib/http-server/http-server.ts'
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g
 
-/** Reads the identifying headers; bad characters of the label are dropped, an empty rest counts as not sent. */
+/** Reads the identifying headers. Invalid characters of the label are dropped; an empty rest counts as absent. */
 export const newIdentity = (headers: HeaderReader): Identity => {
   const atMs = Date.now()
   const id = newId('req', atMs)
@@ -29,12 +29,12 @@ export const newIdentity = (headers: HeaderReader): Identity => {
   }
 }
 
-/** The digits of a request's id: 32 lower-case hex digits, as a trace id is. */
+/** The digits of a request's id: 32 lower-case hex digits, as in a trace id. */
 const ownTraceId = (id: string): string => id.slice('req_'.length).replaceAll('-', '')
 
 const contexts = new WeakMap<Request, Identity>()
 
-/** The identity of a request, the same one however often it is asked (a handler and the error hook must agree). */
+/** The identity of a request. Every call returns the same one: a handler and the error hook must agree. */
 export const contextOf = (request: Request): Identity => {
   let identity = contexts.get(request)
   if (identity === undefined) {

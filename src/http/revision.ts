@@ -1,4 +1,5 @@
-// What a write says of its decision, and `X-Gateway-Min-Revision`: a caller that wrote on another instance waits here until this one has folded it.
+// The revision headers of a write, and `X-Gateway-Min-Revision`: a caller that wrote on another instance waits here
+// until this instance has folded the write.
 import type { HeaderReader } from '../lib/http-server/http-server.ts'
 import type { LiveState } from '../state/port.ts'
 import type { AppliedBy } from '../upkeep/instances/instances.ts'
@@ -7,7 +8,10 @@ import { GatewayError } from '../wire/errors.ts'
 export const MIN_REVISION = 'x-gateway-min-revision'
 const WAIT_MS = 2_000
 
-/** Returns at once without the header or when the decision is folded; waits up to 2 s; then 504, retryable. Throws 400 for what is no revision. */
+/**
+ * Returns at once without the header, or when the decision is folded. Waits up to 2 s, then throws 504 (retryable).
+ * Throws 400 for an invalid revision.
+ */
 export const reachMinRevision = async (headers: HeaderReader, live: Pick<LiveState, 'reached'>): Promise<void> => {
   const revision = headers.get(MIN_REVISION)
   if (revision === null) return
@@ -28,7 +32,10 @@ export interface AppliedDeps {
   appliedBy(revision: string): Promise<AppliedBy>
 }
 
-/** Of every write: the decision, and by how many of the live instances it is applied (`<applied>/<instances>`). `known`: of a write that is no decision. */
+/**
+ * Headers of every write: the decision, and how many of the live instances have applied it (`<applied>/<instances>`).
+ * `known`: the counts of a write that is no decision.
+ */
 export const revisionHeaders = async (
   revision: string,
   deps: AppliedDeps,

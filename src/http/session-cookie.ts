@@ -1,11 +1,11 @@
-// The cookie of a console session, and what a request that carries it must be: the same page's own doing.
+// The cookie of a console session, and the check that a request with it comes from the console's own page.
 import { GatewayError } from '../wire/errors.ts'
 import type { Client } from './clients.ts'
 
 const NAME = 'gateway_session'
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
-/** The token of the one session cookie; null when there is none, or more than one could be meant. */
+/** The token of the one session cookie; null when there is none, or several. */
 export const sessionToken = (headers: Headers): string | null => {
   const cookies = headers.get('cookie')
   if (cookies === null) return null
@@ -17,15 +17,15 @@ export const sessionToken = (headers: Headers): string | null => {
   return values.length === 1 && TOKEN.test(values[0]!) ? values[0]! : null
 }
 
-/** `Set-Cookie` with the token; null takes the cookie away. */
+/** `Set-Cookie` with the token; null removes the cookie. */
 export const sessionCookie = (token: string | null, secure: boolean): string => {
   const value = token === null ? `${NAME}=; Max-Age=0` : `${NAME}=${token}`
   return `${value}; Path=/; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
 }
 
 /**
- * Whether a request is the doing of our own page, or of no page at all. Browsers say so in `Sec-Fetch-Site`, older ones and those on plain HTTP in `Origin`,
- * which they send with every write; what says neither is no browser.
+ * Whether a request comes from the console's own page, or from no page at all. Browsers send `Sec-Fetch-Site`; older
+ * ones and those on plain HTTP send `Origin` with every write. A client that sends neither is no browser.
  */
 export const isSameOrigin = ({ headers }: Request, { hosts }: Client): boolean => {
   const site = headers.get('sec-fetch-site')
@@ -42,7 +42,10 @@ const isJson = (type: string | null): boolean => /^application\/(?:[\w.+-]+\+)?j
 
 const saysWhere = ({ headers }: Request): boolean => headers.has('sec-fetch-site') || headers.has('origin')
 
-/** Throws 403 for a write with the powers of a session that does not say that our own page caused it: browsers always do. */
+/**
+ * Throws 403 for a write with a session that does not prove, by `Sec-Fetch-Site` or `Origin`, that the own page caused
+ * it. Browsers always send one of them.
+ */
 export const requireSaidOwn = (request: Request, client: Client): void => {
   if (isRead(request)) return
   if (!saysWhere(request)) {
@@ -53,7 +56,10 @@ export const requireSaidOwn = (request: Request, client: Client): void => {
   requireOwnPage(request, client)
 }
 
-/** Throws 403 for a request with the powers of a cookie that another site may have caused. A read changes nothing and shows nothing to others. */
+/**
+ * Throws 403 for a request with a session cookie that another site may have caused. A read changes nothing and shows
+ * nothing to other sites.
+ */
 export const requireOwnPage = (request: Request, client: Client): void => {
   if (isRead(request)) return
   if (!isSameOrigin(request, client)) {

@@ -1,7 +1,7 @@
-// What no route answers: 405 with `Allow` when the path exists under another method, else 404.
+// Requests that no route matches: 405 with `Allow` when the path exists under another method, else 404.
 import { GatewayError } from '../wire/errors.ts'
 
-/** Made once from the routes of the app; answers the error for a request that matched none of them. */
+/** Built once from the routes of the app. Returns the error for a request that matched none of them. */
 export const unknownRoute = (routes: readonly { readonly method: string; readonly path: string }[]) => {
   const patterns = routes
     .filter(({ method }) => method !== 'ALL')

@@ -1,13 +1,14 @@
-// What `/metrics` says of budgets: a bounded number of them by their ids, the nearest to their limits, and how their leases fare in this process.
+// Metrics of budgets: a bounded number of them by id, those nearest to their limits, and the state of their leases in
+// this process.
 import { Gauge, type Registry } from '@prometheus-io/client'
 import type { BudgetFigure, BudgetFigures } from '../../state/budgets/budgets.ts'
 import { asked } from './tally.ts'
 import type { Telemetry } from './telemetry.ts'
 
-/** Series of each metric: others are counted and not named. */
+/** Series of each metric: further budgets are counted and not named. */
 const LABELLED = 64
 const NONE: BudgetFigures = { nearest: [], inUse: 0, closed: 0, leases: 0, waiting: 0, downMs: 0 }
-/** Reckoned once for all metrics of a scrape. */
+/** Computed once for all metrics of a scrape. */
 const FRESH_MS = 100
 
 export const budgetMetrics = (registers: Registry[], { budgets }: Telemetry): void => {

@@ -1,14 +1,15 @@
-// Histograms that are kept in plain numbers and told to the registry when somebody scrapes: the library's look their labels up by a text made for each observation, 600 ns.
+// Histograms that are kept as plain numbers and passed to the registry on a scrape. The library's histograms build a
+// text of the labels for each observation.
 import type { Metric, Registry } from '@prometheus-io/client'
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>
-  /** Of each bound by itself, and of what is above them all. */
+  /** Count of each bound by itself, and of values above all bounds. */
   readonly counts: Float64Array
   sum: number
 }
 
-/** Counts a value under its label's value; none where there is no label. */
+/** Counts a value under its label's value; without a label, in the one series. */
 export type Observe = (value: number, labelled?: string) => void
 
 export interface Described {
@@ -19,7 +20,7 @@ export interface Described {
   readonly buckets: readonly number[]
 }
 
-/** Its exposition is that of the library's `Histogram` (`tests/http/distribution.test.ts`). */
+/** Its exposition equals that of the library's `Histogram` (`tests/http/distribution.test.ts`). */
 export const distribution = (
   registers: readonly Registry[],
   { name, help, label, buckets: bounds }: Described,
@@ -31,7 +32,7 @@ export const distribution = (
     series.set(labelled, made)
     return made
   }
-  if (label === undefined) added('') // shown before the first value too
+  if (label === undefined) added('') // exposed before the first value too
   const metric = {
     name,
     help,

@@ -1,12 +1,12 @@
-// What `/metrics` says of the way of outcomes: out of the spool, into the log, into the tables. And of the process itself.
+// Metrics of the path of outcomes: out of the spool, into the log, into the tables. Also metrics of the process itself.
 import { Gauge, type Registry } from '@prometheus-io/client'
 import { asked } from './tally.ts'
 import type { DiskView, ProjectionView, SendingView, Telemetry, TraceCounts } from './telemetry.ts'
 
-/** A scrape waits no longer for Postgres. */
+/** A scrape waits at most this long for Postgres. */
 const ASK_MS = 1_000
 
-/** How far the read models are: asked of Postgres when somebody scrapes, once for all of these, in bounded time. */
+/** Progress of the read models: queried from Postgres on a scrape, once for all of these metrics, in bounded time. */
 export const projectionMetrics = (registers: Registry[], { projections }: Telemetry): void => {
   const ask = async (): Promise<readonly ProjectionView[] | null> => {
     if (projections === undefined) return null
@@ -14,7 +14,7 @@ export const projectionMetrics = (registers: Registry[], { projections }: Teleme
     const late = new Promise<null>((resolve) => {
       timer = setTimeout(resolve, ASK_MS, null)
     })
-    // Postgres being away is what `gateway_projection_known` says.
+    // `gateway_projection_known` reports that Postgres is unavailable.
     const reports = projections().catch(() => null)
     return Promise.race([reports, late]).finally(() => clearTimeout(timer))
   }
@@ -55,7 +55,7 @@ export const projectionMetrics = (registers: Registry[], { projections }: Teleme
   })
 }
 
-/** What ships the spool to Kafka; zeros where the spool is the log. */
+/** The sender that ships the spool to Kafka; zeros where the spool is the log. */
 export const sendingMetrics = (registers: Registry[], { sending }: Telemetry): void => {
   const gauge = (name: string, help: string, value: (view: SendingView) => number) =>
     asked(registers, name, help, () => {
@@ -78,7 +78,7 @@ export const sendingMetrics = (registers: Registry[], { sending }: Telemetry): v
   gauge('gateway_sender_lag_seconds', 'Age of the newest record when the log took it.', ({ lagMs }) => lagMs / 1_000)
 }
 
-/** What the disk did to the spool. */
+/** Failures of the disk under the spool. */
 export const diskMetrics = (registers: Registry[], { disk }: Telemetry): void => {
   const counter = (name: string, help: string, value: (view: DiskView) => number) =>
     asked(registers, name, help, () => (disk === undefined ? 0 : value(disk())))
@@ -104,7 +104,7 @@ export const traceMetrics = (registers: Registry[], { traces }: Telemetry): void
   )
 }
 
-/** The process: what it is, and what it takes of the machine. */
+/** The process: its version, and the resources that it uses. */
 export const processMetrics = (
   registers: Registry[],
   build: { readonly version: string; readonly commit: string | null },

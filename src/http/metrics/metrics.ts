@@ -1,4 +1,4 @@
-// `/metrics`: a registry of our own. Labels come from closed sets, so that no caller can make the series grow.
+// `/metrics`: a registry of its own. Labels come from closed sets, so that no caller can make the series grow.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Gauge, Registry } from '@prometheus-io/client'
 import { isInForce } from '../../domain/steering/override-row.ts'
@@ -18,7 +18,7 @@ import type { Telemetry } from './telemetry.ts'
 
 export interface MetricsDeps {
   readonly live: Pick<LiveState, 'status' | 'control'>
-  /** What the spool holds that was not shipped or projected yet. */
+  /** Records of the spool that are not shipped or projected yet. */
   readonly spool: { backlog(): { readonly records: number; readonly bytes: number; readonly oldestMs: number | null } }
   readonly limits: Pick<Limits, 'status'>
   /** Requests in flight. */
@@ -33,12 +33,12 @@ export interface MetricsDeps {
 export interface Metrics {
   /** Counts one ended request. */
   observe(observed: Observed): void
-  /** Counts what happened at the door of the console. */
+  /** Counts an authentication event of the console. */
   countAuth(event: AuthEvent): void
   readonly contentType: string
   /** The text exposition. */
   text(): Promise<string>
-  /** Every metric that there is, for the documentation. */
+  /** Every metric, for the documentation. */
   described(): readonly Described[]
 }
 
@@ -49,7 +49,7 @@ export interface Described {
   readonly labels: readonly string[]
 }
 
-/** Creates the registry. One for each app: nothing is shared between two in a process. */
+/** Creates the registry, one for each app: two apps in a process share nothing. */
 export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   const registry = new Registry()
   const registers = [registry]
@@ -91,7 +91,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
   }
 }
 
-/** Values that are asked for when somebody scrapes. */
+/** Values that are read on a scrape. */
 const gauges = (registers: Registry[], { live, spool, limits, inFlight, gate }: MetricsDeps): void => {
   const gauge = (name: string, help: string, value: () => number) => asked(registers, name, help, value)
   const delay = monitorEventLoopDelay({ resolution: 20 })
@@ -155,10 +155,10 @@ const gauges = (registers: Registry[], { live, spool, limits, inFlight, gate }: 
   })
 }
 
-/** Providers beyond these share one label. */
+/** Further providers share one label. */
 const LABELLED_PROVIDERS = 200
 
-/** Breakers and calls by provider: labels are names of the registry, bounded in number. */
+/** Breakers and calls by provider. Labels are names of the registry, bounded in number. */
 const healthGauges = (registers: Registry[], { health }: MetricsDeps): void => {
   const labelOf = (names: Set<string>, name: string): string => {
     if (names.size < LABELLED_PROVIDERS) names.add(name)
@@ -190,7 +190,7 @@ const healthGauges = (registers: Registry[], { health }: MetricsDeps): void => {
   })
 }
 
-/** How this instance stands among the others, and whether its state is the newest. */
+/** The position of this instance among the others, and whether its state is the newest. */
 const instanceGauges = (registers: Registry[], { live, instanceCounts }: MetricsDeps): void => {
   const shown: readonly [string, string, keyof InstanceCounts][] = [
     ['gateway_instances', 'Live instances, with this one.', 'live'],

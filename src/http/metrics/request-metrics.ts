@@ -1,17 +1,18 @@
-// What `/metrics` says of requests: counted when they end, by labels from closed sets or from the registry, never by what a client wrote.
+// Metrics of requests: counted when they end, by labels from closed sets or from the registry, never by a text of a
+// client.
 import type { Registry } from '@prometheus-io/client'
 import type { Observed } from '../../inference/request/deps.ts'
 import { distribution } from './distribution.ts'
 import { type Add, labels, tally } from './tally.ts'
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
-/** Names beyond these share one label. */
+/** Further names share one label. */
 const LABELLED_PROVIDERS = 200
 const LABELLED_MODELS = 500
-/** What a limit may be called; a refusal without one is for want of room. */
+/** Labels of limits; a refusal without a limit is one for want of room. */
 const LIMITS: ReadonlySet<unknown> = new Set(['rpm', 'tpm', 'max_parallel'])
 
-/** Makes the metrics; counts one ended request. */
+/** Creates the metrics; the result counts one ended request. */
 export const requestMetrics = (registers: Registry[]): ((observed: Observed) => void) => {
   const whole = wholeRequests(registers)
   const routed = routedRequests(registers)
@@ -74,7 +75,7 @@ const limitOf = ({ error }: Observed): string => {
   return LIMITS.has(limit) ? (limit as string) : 'overload'
 }
 
-/** By provider and model, of requests that got so far as to be sent to one. */
+/** By provider and model, of requests that were sent to a provider. */
 const routedRequests = (registers: Registry[]): ((observed: Observed) => void) => {
   const requests = tally(registers, 'gateway_model_requests_total', 'Requests by who answered, or was called last.', [
     'provider',

@@ -4,7 +4,10 @@ import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 /** Adds an amount to the cell of up to three labels. */
 export type Add = (amount: number, first?: string, second?: string, third?: string) => void
 
-/** A counter that is added to in plain numbers and told to the registry when somebody scrapes. `scale` turns what was added into the unit shown. */
+/**
+ * A counter that adds in plain numbers and passes them to the registry on a scrape. `scale` turns the added unit into
+ * the exposed one.
+ */
 export const tally = (registers: Registry[], name: string, help: string, labelNames: string[], scale = 1): Add => {
   const sums = new Map<string, Map<string, Map<string, { sum: number }>>>()
   new Counter({
@@ -25,7 +28,7 @@ export const tally = (registers: Registry[], name: string, help: string, labelNa
     },
   })
   return (amount, first = '', second = '', third = '') => {
-    // Nested, so that no key has to be put together for each request.
+    // Nested, so that no request has to build a joined key.
     const seconds = sums.get(first) ?? added(sums, first)
     const thirds = seconds.get(second) ?? added(seconds, second)
     const cell = thirds.get(third)
@@ -40,7 +43,7 @@ const added = <Value>(map: Map<string, Map<string, Value>>, key: string): Map<st
   return inner
 }
 
-/** A value that is asked for when somebody scrapes: a counter when its name ends in `_total`, which only ever grows, else a gauge. */
+/** A value that is read on a scrape: a counter when its name ends in `_total`, which must only grow, else a gauge. */
 export const asked = (registers: Registry[], name: string, help: string, value: () => number): void => {
   if (name.endsWith('_total')) {
     new Counter({
@@ -64,7 +67,7 @@ export const asked = (registers: Registry[], name: string, help: string, value: 
   })
 }
 
-/** Names of the registry as labels: those beyond the limit share one, so that the series stay bounded whatever is made and deleted. */
+/** Names of the registry as labels. Names beyond the limit share one label, so that the series stay bounded. */
 export const labels = (limit: number): ((name: string) => string) => {
   const known = new Set<string>()
   return (name) => {

@@ -1,8 +1,9 @@
-// What the app is told of the parts around it, for `/metrics`. All of it may be absent: tests, and what is switched off.
+// What the app reads from the parts around it, for `/metrics`. All of it may be absent: in tests, and where a part is
+// switched off.
 
 import type { Budgets } from '../../state/budgets/budgets.ts'
 
-/** How far one read model is, as its worker last reported. */
+/** Progress of one read model, as its worker last reported it. */
 export interface ProjectionView {
   readonly model: string
   readonly lagMs: number
@@ -12,7 +13,7 @@ export interface ProjectionView {
   readonly ageMs: number
 }
 
-/** What ships the spools to Kafka, all of them together, since this process started. */
+/** The senders that ship the spools to Kafka, all together, since this process started. */
 export interface SendingView {
   readonly stuck: boolean
   readonly shipped: number
@@ -23,7 +24,7 @@ export interface SendingView {
   readonly lagMs: number
 }
 
-/** What the disk refused of the spool since this process started. */
+/** Writes of the spool that the disk refused since this process started. */
 export interface DiskView {
   readonly writeFailures: number
   readonly syncFailures: number
@@ -36,7 +37,7 @@ export interface TraceCounts {
 }
 
 export interface Telemetry {
-  /** Asks Postgres; may reject. */
+  /** Queries Postgres; may reject. */
   readonly projections?: () => Promise<readonly ProjectionView[]>
   /** Null: nothing is shipped (embedded). */
   readonly sending?: () => SendingView | null
