@@ -13,7 +13,7 @@ const query = (name: string, schema: TSchema | Node, description: string): Node 
 
 const Revision = t.String({ pattern: '^[0-9a-f]{64}$' })
 
-/** Names of components of parameters, and what they are. */
+/** The shared parameters by the names of their components. */
 export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
   RequestId: REQUEST_ID,
   MinRevision: header(
@@ -65,7 +65,7 @@ const BY_QUERY_NAME: Readonly<Record<string, string>> = {
   to: 'To',
 }
 
-/** Of parameters that some routes have: what their name does not say. */
+/** Descriptions of parameters of single routes, where the name is not enough. */
 const ABOUT: Readonly<Record<string, string>> = {
   provider: 'A provider, by name or id.',
   model: 'A model, by name or id.',
@@ -110,7 +110,7 @@ const queryParameters = (route: AdminRoute): Node[] => {
   })
 }
 
-/** What an id in a path is of: the word of the path before it, in the singular. */
+/** The resource that an id in a path names: the path segment before it, in the singular. */
 export const idOf = (path: string, name: string): Node => {
   const [, before = ''] = new RegExp(`/([\\w-]+)/:${name}`).exec(path) ?? []
   const noun = before.replace(/ies$/, 'y').replace(/s$/, '').replaceAll('-', ' ')
@@ -118,10 +118,10 @@ export const idOf = (path: string, name: string): Node => {
   return { name, in: 'path', required: true, description: of, schema: { type: 'string', minLength: 1 } }
 }
 
-/** `/keys/:id` as the document writes it: `/keys/{id}`. */
+/** `/keys/:id` in the form of the document: `/keys/{id}`. */
 export const templateOf = (path: string): string => path.replaceAll(/:(\w+)/g, '{$1}')
 
-/** Of the path, of the query, and the headers that a read or a write takes. */
+/** Parameters of the path and the query, and the headers of a read or a write. */
 export const parametersOf = (route: AdminRoute): readonly Node[] => {
   const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => idOf(route.path, name!))
   const writing = route.method === 'GET' ? [] : ['IdempotencyKey', 'IfMatch']

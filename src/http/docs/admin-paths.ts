@@ -9,13 +9,13 @@ import { describedFields } from './fields.ts'
 import { failure, IDENTITY, json, type Node, open, ref, required, text, WRITTEN } from './parts.ts'
 
 const PREFIX = '/admin/v1'
-/** Who may ask: a key, or an operator who is signed in. */
+/** Credentials of the admin surface: a key, or the session of an operator. */
 const SECURITY = [{ key: [] }, { session: [] }]
 
-/** What any admin route may answer besides. */
+/** Errors that any admin route may return. */
 const ALWAYS = [400, 401, 403, 404, 405, 500, 503, 504] as const
 const OF_WRITES = [409, 413, 415] as const
-/** Routes that do what only so many may at once, show what a provider answered, or read what Postgres holds. */
+/** Routes with a bound on concurrent use, that return a provider's failure, or that read Postgres. */
 const FURTHER: Readonly<Record<string, readonly number[]>> = {
   'POST /providers/:id/sync-models': [402, 429, 501, 502],
   'POST /providers/:id/test': [429],
@@ -48,7 +48,7 @@ const operationIdOf = (method: string, path: string): string => {
   return `admin${word(method.toLowerCase())}${words.map(word).join('')}`
 }
 
-/** The first word of its path: what the route is about. */
+/** The first segment of its path: the resource of the route. */
 const subjectOf = (path: string): string => path.split('/')[1]!
 
 const scopesInWords = (scopes: readonly string[]): string => {
@@ -57,7 +57,7 @@ const scopesInWords = (scopes: readonly string[]): string => {
   return scopes.includes('*') ? 'Needs the scope `*`.' : `Needs the scope ${named.join(' or ')} (\`*\` covers all).`
 }
 
-/** Fields that a GET shows and this body may hold: they are ignored. */
+/** Fields that a GET returns and this body may hold: they are ignored. */
 const ignoredOf = ({ bodySchema, dropped }: AdminRoute): readonly string[] => {
   const known = (bodySchema?.properties ?? {}) as Record<string, unknown>
   return dropped.filter((name) => known[name] === undefined)
@@ -72,7 +72,7 @@ const descriptionOf = (route: AdminRoute): string => {
   return said.join(' ')
 }
 
-/** The body as it is checked, with the ignored fields: what a GET answered can be edited and sent back. */
+/** The body as it is checked, with the ignored fields: the result of a GET can be edited and sent back. */
 const requestBodyOf = (route: AdminRoute): Node => {
   const { bodySchema } = route
   if (bodySchema === null) return {}
@@ -123,7 +123,7 @@ const contentOf = (route: AdminRoute, components: Map<string, Node>): Node => {
   return { ...json(route.whole ? shape : list, example), 'text/csv': text, 'application/x-ndjson': text }
 }
 
-/** What the successful answer is, in words. */
+/** Description of the successful response. */
 const answerInWords = (route: AdminRoute): string => {
   const title = (route.answer?.title as string | undefined)?.replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
   const isWrite = route.method !== 'GET'
@@ -140,7 +140,7 @@ const responsesOf = (route: AdminRoute, components: Map<string, Node>): Node => 
   const isWrite = route.method !== 'GET'
   const statuses = [...ALWAYS, ...(isWrite ? OF_WRITES : []), ...(FURTHER[`${route.method} ${route.path}`] ?? [])]
   const isTried = route.querySchema?.properties?.dry_run !== undefined
-  const written = isTried ? WRITTEN : required(WRITTEN) // what is only tried is no decision
+  const written = isTried ? WRITTEN : required(WRITTEN) // a trial is no decision
   const headers = { ...required(IDENTITY), ...(isWrite ? written : {}), ...(route.past === true ? AS_OF : {}) }
   return {
     [route.successStatus]: { description: answerInWords(route), headers, content: contentOf(route, components) },
@@ -170,7 +170,7 @@ const plannedOf = (method: Method, path: string): Node => ({
   responses: Object.fromEntries([401, 405, 500, 501, 503].map((status) => [status, failure(status)])),
 })
 
-/** The paths, and the schemas that they refer to. What is planned stands in it as long as no route of the table answers it. */
+/** The paths, and the schemas that they refer to. A planned route is listed as long as the table does not have it. */
 export const adminPaths = (table: readonly AdminRoute[]): { readonly paths: Node; readonly schemas: Node } => {
   const components = new Map<string, Node>()
   const paths: Record<string, Record<string, Node>> = {}

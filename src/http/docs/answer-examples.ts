@@ -1,4 +1,5 @@
-// An example of each answer, made of its schema: the same names always have the same values, those of the example of the body where it has them.
+// An example of each response, made from its schema. Equal names always have equal values: those of the example of the
+// body where it has them.
 import { type TSchema, Value } from '../../lib/schema/schema.ts'
 import type { AdminRoute } from '../admin/route.ts'
 import { EXAMPLES } from './examples.ts'
@@ -7,7 +8,7 @@ const UUID = '0199a0c4-7a10-7cc1-9d2e-3f5b8a6c1d20'
 const AT = '2026-11-20T13:00:00.000Z'
 const REVISION = '6f0c1d9e4b7a2835'.repeat(4)
 
-/** Ids by the first word of the path. */
+/** Ids by the first segment of the path. */
 const PREFIXES: Readonly<Record<string, string>> = {
   ...{
     tenants: 'ten',
@@ -71,7 +72,7 @@ const RECORD = {
   ...{ actor: { type: 'operator', id: `op_${UUID}` }, instance: 'gateway-1', parent: '0'.repeat(64) },
   ...{ has_cause: false, event_types: ['tenant.replaced'], reverts: null },
 }
-/** What a schema alone would make a poor example of. */
+/** Values where the schema alone would give a poor example. */
 const WRITTEN: Readonly<Record<string, unknown>> = {
   'POST /providers/:id/sync-models': {
     ...{
@@ -138,7 +139,7 @@ function testExample(kind: string, result: object) {
   }
 }
 
-/** The answer of a route; of a list its page of one row. */
+/** The example of a route's response; of a list, its page of one row. */
 export const answerExample = (route: AdminRoute): unknown => {
   const name = `${route.method} ${route.path}`
   const subject = route.path.split('/')[1]!
@@ -158,7 +159,7 @@ const madeOf = ({ method, answer }: AdminRoute, values: Values): unknown => {
   return method === 'DELETE' ? { deleted: true, id: values.id } : undefined
 }
 
-/** What of a body stands in the answer as it was sent. */
+/** Fields of the example body that the response repeats. */
 const answered = (body: Readonly<Record<string, unknown>>, answer: TSchema) => {
   const fields = (answer.properties ?? {}) as Readonly<Record<string, TSchema>>
   return Object.fromEntries(
@@ -181,7 +182,7 @@ const exampleOf = (schema: TSchema, values: Values): unknown => {
   return null
 }
 
-/** What has no value of its own is left out where it may be, and null where it may be that. */
+/** A field without a value is omitted where it is optional, and null where it is nullable. */
 const objectOf = (schema: TSchema, values: Values): unknown => {
   const { id: _, ...inner } = values
   const required = (schema.required ?? []) as readonly string[]

@@ -1,4 +1,4 @@
-// `/admin/v1/auth` in the document, made of the table of the console's routes.
+// `/admin/v1/auth` in the document, made from the table of the console's routes.
 import { PASSWORD_POLICY } from '../../domain/access/password-policy.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
@@ -40,7 +40,7 @@ interface About {
   readonly cookie?: true
 }
 
-/** What the table does not say: answers, failures, and whether the cookie is needed. */
+/** What the table does not hold: responses, failures, and whether the cookie is needed. */
 const ABOUT: Readonly<Record<string, About>> = {
   '/state': {
     answer: State,
@@ -61,7 +61,7 @@ const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthR
   const about: About = ABOUT[path] ?? { failures: [400, 401, 403, 503, 504] }
   const { answer = open, failures, cookie } = about
   const example = EXAMPLES[`${method} /auth${path}`]
-  // A logout of somebody who is not signed in decides nothing.
+  // A logout without a session makes no decision.
   const written = path === '/logout' ? WRITTEN : required(WRITTEN)
   const headers = { ...required(IDENTITY), ...(method === 'POST' ? { ...COOKIE, ...written } : {}) }
   const body =

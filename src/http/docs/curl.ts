@@ -1,10 +1,10 @@
-// A line for the shell that asks what an operation answers. The address is a variable of the reader's.
+// Builds the shell command that calls an operation. The address is a shell variable of the reader.
 import type { OpenApiDocument } from './document.ts'
 import { type Operation, type Parameter, resolved } from './operation.ts'
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
-/** Security of the operation, or what holds for all: a key, a session alone, or nothing. */
+/** The credential of the operation, or the default of the document: a key, a session alone, or nothing. */
 const credential = ({ security }: Operation, { components }: OpenApiDocument): string[] => {
   const kinds = (security ?? [{ key: [] }]).flatMap((each) => Object.keys(each))
   if (kinds.length === 0) return []
@@ -13,7 +13,7 @@ const credential = ({ security }: Operation, { components }: OpenApiDocument): s
   return [place === 'header' ? `-H "${name}: $KEY"` : '-H "Authorization: Bearer $KEY"']
 }
 
-/** What is asked where the operation names no example of its own. */
+/** Bodies of operations without an example of their own. */
 const EXAMPLE_BODIES: Readonly<Record<string, unknown>> = {
   createChatCompletion: { model: 'sandbox-echo', messages: [{ role: 'user', content: 'Hello' }] },
   giveFeedback: { request_id: 'req_1', score: 1 },

@@ -1,4 +1,4 @@
-// The document: OpenAPI 3.1, made of the route tables and of the schemas that the code itself has.
+// The document: OpenAPI 3.1, made from the route tables and from the schemas of the code.
 import { FeedbackBody, FeedbackView } from '../../inference/surface/feedback.ts'
 import { ChatCompletion, ErrorEnvelope } from '../../wire/answer-schemas.ts'
 import { ChatRequest } from '../../wire/chat-request.ts'
@@ -16,7 +16,7 @@ import { FAILURES, type Node } from './parts.ts'
 export interface DocumentOptions {
   readonly name: string
   readonly version: string
-  /** Lower case: where keys are expected. */
+  /** Lower case: the header of keys. */
   readonly authHeader: string
   readonly metrics: boolean
   /** Null where `admin.enabled` is false. */
@@ -58,7 +58,7 @@ const tagsOf = (paths: OpenApiDocument['paths']): { readonly name: string }[] =>
   return [...new Set(operations.flatMap(({ tags }) => tags as string[]))].map((name) => ({ name }))
 }
 
-/** Made once: nothing in it changes while the gateway runs. */
+/** Built once: it does not change while the gateway runs. */
 export const openApiDocument = (options: DocumentOptions): OpenApiDocument => {
   const { name, version, authHeader, metrics } = options
   const admin = options.admin === null ? NOTHING : administration(options.admin)

@@ -1,4 +1,4 @@
-// One body for each write that has one, by method and path of the route table; a test holds them against the schemas.
+// Example bodies of writes, by method and path of the route table. A test checks them against the schemas.
 
 const ID = '0199a0c4-7a10-7cc1-9d2e-3f5b8a6c1d20'
 

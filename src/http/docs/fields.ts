@@ -1,5 +1,6 @@
-// What the fields of bodies and answers mean, where a schema does not say it itself. By name; with the object that they stand in (the first word of the path, or
-// the field that holds them) where one name means several things. A test fails for a field of a body that nobody described.
+// Descriptions of the fields of bodies and responses whose schema has none. By name; where one name has several
+// meanings, together with the object (the first segment of the path, or the field that holds it). A test fails for a
+// field of a body without a description.
 import type { Node } from './parts.ts'
 
 const USD_PER_MILLION = 'USD per million tokens; null: unknown, which is not free.'
@@ -176,7 +177,7 @@ export const FIELDS: Readonly<Record<string, string>> = {
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** The schema with a description for each field that lacks one; `about`: what it is a schema of. */
+/** The schema with a description for each field that lacks one; `about`: the object of the schema. */
 export const describedFields = (schema: Node, about: string): Node => {
   const copy: Record<string, unknown> = { ...schema }
   for (const group of ['anyOf', 'oneOf', 'allOf']) {

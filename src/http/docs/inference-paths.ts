@@ -1,4 +1,4 @@
-// `/v1` in the document, made of the schemas that the code itself has.
+// `/v1` in the document, made from the schemas of the code.
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { failures, header, IDENTITY, json, type Node, ok, REQUEST_ID, ref, required, text } from './parts.ts'
 
@@ -37,7 +37,7 @@ const CALLER = [
 ] as const
 const BODY = [405, 413, 415]
 
-/** Who may ask, in the document's words. */
+/** Operations that need a key: scope and security as the document lists them. */
 const BY_KEY: Node = { 'x-scopes': ['inference'], security: [{ key: [] }] }
 const needing = (more: string): Node => ({
   description: `Needs the scope \`inference\` (\`*\` covers it). ${more}`,

@@ -1,4 +1,5 @@
-// What the operations surface answers. Open: a later version may add fields. The document names each by its title.
+// Response schemas of the operations surface. Open: a later version may add fields. The document names each by its
+// title.
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 
 const words = (description: string): TSchema => t.Record(t.String(), t.String(), { description })
@@ -63,7 +64,7 @@ export const EventSchemas = t.Object(
   { title: 'EventSchemas' },
 )
 
-/** The answers that are components of the document, by title. */
+/** The response schemas that are components of the document, by title. */
 export const OPERATIONS_ANSWERS: Readonly<Record<string, TSchema>> = Object.fromEntries(
   [Service, Liveness, ReadinessAnswer, VersionAnswer, EventSchemas].map((schema) => [schema.title!, schema]),
 )

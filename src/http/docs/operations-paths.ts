@@ -4,7 +4,7 @@ import { failures, IDENTITY, json, type Node, open, ref, required, text } from '
 interface About {
   readonly id: string
   readonly summary: string
-  /** What the summary does not say. */
+  /** The description, after the summary. */
   readonly more: string
   readonly content: Node
   readonly failing?: Node
@@ -47,7 +47,7 @@ const SCHEMA_NAME: Node = {
   schema: { type: 'string' },
 }
 
-/** The JSON Schemas of the topics: for consumers, who may keep them for a day. */
+/** The JSON Schemas of the topics: for consumers, who may cache them for a day. */
 const schemas: Node = {
   '/schemas': operation({
     ...{ id: 'schemas', summary: 'The events of the topics, and where their JSON Schemas stand' },

@@ -1,4 +1,4 @@
-// The document as a page: plain HTML and one style sheet, without a script and without anything of another host.
+// The document as a page: plain HTML and one style sheet, without scripts and without resources of other hosts.
 import { pageHeaders } from '../page-headers.ts'
 import { curlOf } from './curl.ts'
 import type { OpenApiDocument } from './document.ts'
@@ -30,7 +30,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => ESCAPES[character]!)
-/** Text in which `words` are code. */
+/** HTML of a text; pieces between backquotes become code. */
 const prose = (text: string): string => escaped(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
 
 interface Entry {

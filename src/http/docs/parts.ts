@@ -1,4 +1,4 @@
-// What descriptions of operations are made of: headers, contents, failures.
+// Building blocks of operations: headers, contents, failures.
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { ERRORS, type ErrorCode } from '../../wire/errors.ts'
 
@@ -52,7 +52,7 @@ export const ok = (description: string, schema: unknown, headers: Node = IDENTIT
   content: json(schema),
 })
 
-/** Status -> the codes that come with it. Of 4xx statuses some carry `invalid_request` without being in the table. */
+/** Status -> the codes that come with it. Some 4xx statuses carry `invalid_request` without being in the table. */
 export const failures = (codes: readonly ErrorCode[], more: readonly number[] = []): Node => {
   const byStatus = new Map<number, string[]>()
   for (const code of codes) {
@@ -77,10 +77,10 @@ export const failures = (codes: readonly ErrorCode[], more: readonly number[] = 
 export const required = (headers: Node): Node =>
   Object.fromEntries(Object.entries(headers).map(([name, about]) => [name, { ...(about as Node), required: true }]))
 
-/** An object of which nothing more is promised. */
+/** An object with no promised fields. */
 export const open: Node = { type: 'object', additionalProperties: true }
 
-/** Status -> the codes that the admin surface answers with it. */
+/** Status -> the error codes of the admin surface. */
 const CODES: Readonly<Record<number, readonly ErrorCode[]>> = {
   400: ['invalid_request'],
   401: ['authentication_error'],

@@ -1,11 +1,11 @@
-// `GET /openapi.json` and `GET /docs`: public, and made when they are first asked for.
+// `GET /openapi.json` and `GET /docs`: public, built on first use.
 import { Elysia } from 'elysia'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf } from '../request-context.ts'
 import { type DocumentOptions, type OpenApiDocument, openApiDocument } from './document.ts'
 import { docsPage, PAGE_HEADERS } from './page.ts'
 
-/** Mounted where `server.docs` is on. `options`: asked once, at the first request. */
+/** Mounted where `server.docs` is on. `options` is called once, at the first request. */
 export const docsRoutes = (options: () => DocumentOptions) => {
   let made: OpenApiDocument | null = null
   let json: string | null = null

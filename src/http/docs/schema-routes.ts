@@ -1,4 +1,4 @@
-// `GET /schemas/`: the JSON Schema of every event of the topics, public. What `dataschema` of an envelope names.
+// `GET /schemas/`: the JSON Schema of every event of the topics, public. `dataschema` of an envelope refers to it.
 import { Elysia } from 'elysia'
 import { EVENT_CONTRACTS } from '../../upkeep/contracts/event-contracts.ts'
 import { schemaDocuments } from '../../upkeep/contracts/message-schemas.ts'
@@ -7,7 +7,7 @@ import { GatewayError } from '../../wire/errors.ts'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf } from '../request-context.ts'
 
-/** A schema only ever gains optional fields: an old copy stays right. */
+/** A schema only ever gains optional fields: a cached copy stays valid. */
 const CACHE = 'public, max-age=86400, stale-while-revalidate=604800'
 
 const indexOf = (): string =>
@@ -26,7 +26,7 @@ const indexOf = (): string =>
     ),
   })
 
-/** Mounted where `server.docs` is on; made when they are first asked for. */
+/** Mounted where `server.docs` is on; built on first use. */
 export const schemaRoutes = () => {
   let made: { readonly index: string; readonly documents: ReadonlyMap<string, string> } | null = null
   const documents = () => {

@@ -1,8 +1,8 @@
-// A JSON Schema in few words, for people: `{ "name": text 1..64, "status"?: "active" | "disabled" }`.
+// A JSON Schema in short text, for people: `{ "name": text 1..64, "status"?: "active" | "disabled" }`.
 
 type Schema = Readonly<Record<string, unknown>>
 
-/** Deeper than this the page says only what kind of thing it is. */
+/** Below this depth only the type is shown. */
 const DEPTH = 5
 
 const bounds = (least: unknown, most: unknown): string =>
