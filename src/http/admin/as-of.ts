@@ -1,4 +1,4 @@
-// `?as_of=` of configuration reads: the same route, answered by the history thread from the state as it was.
+// `?as_of=` of configuration reads: the same route, run by the history thread on the state as of that moment.
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import {
   type History,
@@ -12,16 +12,16 @@ import type { ListFormat } from './format.ts'
 import type { AdminCall, AdminRoute } from './route.ts'
 import { timestampMs } from './window.ts'
 
-/** What the thread is asked: the read, as it was authorised. All of it can be copied. */
+/** The read as it was authorised: what the history thread gets. All of it can be copied. */
 export interface PastRead {
   readonly path: string
   readonly params: AdminCall['params']
   readonly query: Readonly<Record<string, string>>
   readonly principal: AdminCall['principal']
   readonly format: ListFormat
-  /** Names of operators by id, as far as they are not erased: they are sealed in the log, and the thread opens nothing. */
+  /** Names of operators by id, null where erased. They are sealed in the log, and the history thread opens no seals. */
   readonly usernames: Readonly<Record<string, string | null>>
-  /** Names of what the routes are given: what none of it knows of the past is refused by name. */
+  /** Names of all dependencies of the routes. The history thread refuses by name the use of one that has no past. */
   readonly given: readonly string[]
 }
 
@@ -44,7 +44,7 @@ const AS_OF = t.Optional(
   }),
 )
 
-/** A configuration read as its route table has it: it takes `as_of`. */
+/** Adds `as_of` to a configuration read of the route table. */
 export const withPast = (route: AdminRoute): AdminRoute => {
   if (route.method !== 'GET' || route.past === false) return route
   const known = route.querySchema?.properties as Record<string, TSchema> | undefined
@@ -52,8 +52,8 @@ export const withPast = (route: AdminRoute): AdminRoute => {
 }
 
 /**
- * What `as_of` means, null without one, and for a route that takes it by itself. Throws 400 where it means nothing, or what is later than `latestMs`: what
- * is answered for a time to come could be another answer when it has come.
+ * The moment of `as_of`; null without one, and for a route that handles it by itself. Throws 400 for a route without a
+ * past, and for a moment later than `latestMs`: until then the state could still change.
  */
 export const momentOf = (route: AdminRoute, text: string | undefined, latestMs: number): Moment | null => {
   if (text === undefined) return null
@@ -81,7 +81,7 @@ export const momentNamed = (text: string): Moment => {
   )
 }
 
-/** Asks the thread; what keeps it from answering is 504, worth a repeat. */
+/** Queries the history thread. Its unavailability is 504, worth a retry. */
 export const asked = async <Name extends QuestionName>(
   history: History,
   name: Name,
@@ -103,7 +103,10 @@ export const neverWas = (moment: Moment): GatewayError => {
   return new GatewayError('not_found', `"as_of": ${what}`, { param: 'as_of' })
 }
 
-/** The answer of the past and the decision it is of. Throws 404 for a moment that never was, and what the route itself refused. */
+/**
+ * The past response and the revision that it shows. Throws 404 for a moment outside the history, and the error of the
+ * route itself.
+ */
 export const answerOfPast = async (
   history: History,
   moment: Moment,

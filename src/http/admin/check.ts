@@ -1,4 +1,4 @@
-// What a client sent, against the schema of a route.
+// Checks what a client sent against the schema of a route.
 import { unsoundName } from '../../domain/kernel/names.ts'
 import { inexactNumber } from '../../lib/json/inexact-number.ts'
 import { repeatedKey } from '../../lib/json/repeated-key.ts'
@@ -14,7 +14,7 @@ export const checked = <Schema extends TSchema>(schema: Schema, value: unknown):
   return value as Static<Schema>
 }
 
-/** Throws 400 naming the field that holds text which could not be stored. */
+/** Throws 400 naming the field that holds text that cannot be stored. */
 export const requireStorable = (value: unknown, path = ''): void => {
   if (typeof value === 'string') {
     if (isStorable(value)) return
@@ -28,7 +28,10 @@ export const requireStorable = (value: unknown, path = ''): void => {
   }
 }
 
-/** Throws 400 naming the field: for a member that was sent twice, for a number that would be rounded, for text that could not be stored, and for a name that could not be read. */
+/**
+ * Throws 400 naming the field: for a member that was sent twice, for a number that would be rounded, for text that
+ * cannot be stored, and for a name with characters that cannot be read.
+ */
 export const requireSoundBody = (body: Record<string, unknown>, raw: string): void => {
   const repeated = repeatedKey(raw)
   if (repeated !== null) throw new GatewayError('invalid_request', `"${repeated}" was sent twice`, { param: repeated })
@@ -38,7 +41,7 @@ export const requireSoundBody = (body: Record<string, unknown>, raw: string): vo
     throw new GatewayError('invalid_request', message, { param: inexact })
   }
   requireStorable(body)
-  // Whoever takes an override back may name what can be given no more.
+  // A request that takes an override back may name a target that can no longer be given.
   const { target, ...rest } = body
   const flaw = unsoundName(body.enabled === false ? rest : { target, ...rest })
   if (flaw === null) return

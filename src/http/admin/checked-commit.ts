@@ -1,11 +1,12 @@
-// What is asked of every decision of the admin surface, on the very state on which it is made: nothing slips in between.
+// Checks of every decision of the admin surface, made on the very state on which the decision is made, so that no other
+// decision comes between.
 
 import { requireWayIn } from '../../domain/access/last-administrator.ts'
 import { requireWriteThawed } from '../../domain/steering/freeze.ts'
 import type { Commit, CommitRequest } from '../../state/port.ts'
 
 type Decide = CommitRequest['decide']
-/** Throws Rejection where these events may not be. Pure. */
+/** Throws Rejection when these events are not allowed. Pure. */
 type Check = (
   state: Parameters<Decide>[0],
   events: ReturnType<Decide>,
@@ -13,13 +14,13 @@ type Check = (
   nowMs: number,
 ) => void
 
-/** Refused while frozen: also by a freeze that counted while the request was under way. */
+/** Rejects while frozen, also by a freeze that counted after the request arrived. */
 export const thawed: Check = (state, events, actor, nowMs) => requireWriteThawed(state, actor, events, nowMs)
 
-/** Refused when nobody could administer any more. */
+/** Rejects events after which no administrator would be left. */
 export const lasting: Check = (state, events, _actor, nowMs) => requireWayIn(state, events, nowMs)
 
-/** A commit whose decisions are held against these, in this order. */
+/** A commit whose decisions must pass these checks, in this order. */
 export const checkedCommit =
   (commit: Commit, nowMs: () => number, ...checks: readonly Check[]): Commit =>
   (request) =>

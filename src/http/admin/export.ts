@@ -1,13 +1,14 @@
-// Lists as files: `format=csv` and `format=ndjson` of what a read model holds, page by page, in memory of a page or two.
+// Lists as files: `format=csv` and `format=ndjson` of the rows of a read model, page by page, in the memory of a page
+// or two.
 import { t } from '../../lib/schema/schema.ts'
 import { formatOf, linesOf } from './format.ts'
 import { limitOf, Paging } from './list.ts'
 import { reading } from './read-store.ts'
 
-/** Most rows of a file, and as many as there are without a `limit`. */
+/** Most rows of a file; also the default without a `limit`. */
 export const EXPORT_LIMIT = 1_000_000
 
-/** Parameters of a list that can be had as a file. */
+/** Parameters of a list that is available as a file. */
 export const ExportPaging = {
   ...Paging,
   limit: t.Optional(
@@ -18,7 +19,10 @@ export const ExportPaging = {
   ),
 }
 
-/** The text of the file that a query asks for, a piece for each page; null when it asks for JSON. Throws 400 naming the parameter. */
+/**
+ * The text of the requested file, one piece for each page; null when the query wants JSON. Throws 400 naming the
+ * parameter.
+ */
 export const exported = <Filter extends { readonly limit: number }>(
   query: { readonly format?: string; readonly limit?: string },
   filter: Filter,
@@ -49,8 +53,8 @@ async function* written(
 }
 
 /**
- * Pieces as a body that is read on only as it is taken. Rejects when the first piece fails; when a later one does, the body breaks off, so that nobody
- * takes a part for the whole.
+ * Pieces as a body that is produced only as it is read. Rejects when the first piece fails. When a later one fails, the
+ * body breaks off, so that a client does not take a part for the whole.
  */
 export const streamOf = async (pieces: AsyncIterable<string>): Promise<ReadableStream<Uint8Array>> => {
   const iterator = pieces[Symbol.asyncIterator]()

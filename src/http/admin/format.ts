@@ -1,4 +1,4 @@
-// How a list is sent: as it is (JSON), or its rows alone as CSV or as one JSON object per line.
+// The format of a list: its body (JSON), or its rows alone as CSV or as one JSON object per line.
 import { GatewayError } from '../../wire/errors.ts'
 
 const FORMATS = ['json', 'csv', 'ndjson'] as const
@@ -10,7 +10,7 @@ export const CONTENT_TYPES: Record<ListFormat, string> = {
   ndjson: 'application/x-ndjson',
 }
 
-/** `format` of the query, `json` where it says nothing; throws 400 naming it for any other. */
+/** `format` of the query, `json` without one. Throws 400 naming it for any other value. */
 export const formatOf = (text: string | undefined): ListFormat => {
   const format = FORMATS.find((known) => known === (text ?? 'json'))
   if (format !== undefined) return format
@@ -18,8 +18,9 @@ export const formatOf = (text: string | undefined): ListFormat => {
 }
 
 /**
- * The text of an answer. Of `csv` and `ndjson` the rows alone, in their order; the member `rows` of the body holds them.
- * CSV is RFC 4180 with a header of the rows' fields; without a row and without `columns` there is nothing to name, and the text is empty.
+ * The text of a response. `csv` and `ndjson` hold the rows alone, in their order; the member `rows` of the body holds
+ * them.
+ * CSV is RFC 4180 with a header of the rows' fields. Without rows and without `columns` the text is empty.
  */
 export const formatted = (body: unknown, rows: string, format: ListFormat, columns?: readonly string[]): string => {
   if (format === 'json') return JSON.stringify(body)
@@ -28,7 +29,7 @@ export const formatted = (body: unknown, rows: string, format: ListFormat, colum
   return linesOf(list, named, format, format === 'csv')
 }
 
-/** Rows as CSV, under the header when there is none yet, or as one JSON object per line. */
+/** Rows as CSV, below the header when there is none yet, or as one JSON object per line. */
 export const linesOf = (
   rows: readonly object[],
   columns: readonly string[],
@@ -41,13 +42,16 @@ export const linesOf = (
   return (withHeader ? [columns.map(cellOf).join(','), ...lines] : lines).map((line) => `${line}\r\n`).join('')
 }
 
-/** `/usage/series` in CSV is saved as `usage-series.csv`. */
+/** File name of an export: `/usage/series` in CSV is saved as `usage-series.csv`. */
 export const fileHeaders = (path: string, format: ListFormat): Record<string, string> =>
   format === 'json'
     ? {}
     : { 'content-disposition': `attachment; filename="${path.slice(1).replaceAll(/[^a-z]+/g, '-')}.${format}"` }
 
-/** Null is empty, what is nested is JSON. A spreadsheet would run a text that begins like a formula: a quote keeps it a text. */
+/**
+ * Null is empty, a nested value is JSON. A spreadsheet would run a text that begins like a formula: a quote before it
+ * prevents that.
+ */
 const cellOf = (value: unknown): string => {
   if (value === null || value === undefined) return ''
   if (typeof value !== 'string') return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))

@@ -15,7 +15,7 @@ export const Paging = {
   format: t.Optional(t.String()),
 }
 
-/** A whole number of the query, or the default; throws 400 naming the parameter. */
+/** A whole number of the query, or the default. Throws 400 naming the parameter. */
 export const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {
   if (text === undefined) return otherwise
   const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
@@ -23,11 +23,11 @@ export const wholeOf = (text: string | undefined, name: string, least: number, o
   throw new GatewayError('invalid_request', `"${name}" must be a whole number of at least ${least}`, { param: name })
 }
 
-/** A `limit`; one that is larger than the most is clamped, however many digits it has. */
+/** A `limit`; one above the most is clamped, however many digits it has. */
 export const limitOf = (text: string | undefined, otherwise: number, most: number): number =>
   text !== undefined && /^[1-9]\d{15,}$/.test(text) ? most : Math.min(wholeOf(text, 'limit', 1, otherwise), most)
 
-/** The page that a query asks for. */
+/** The page of a query. */
 export const pageOf = (
   query: { limit?: string; offset?: string },
   defaultLimit = DEFAULT_LIMIT,
@@ -36,7 +36,10 @@ export const pageOf = (
   offset: wholeOf(query.offset, 'offset', 0, 0),
 })
 
-/** The tenant whose configuration is listed, or undefined: all that the caller sees. One that is not there, and another's, is 404. */
+/**
+ * The tenant whose configuration is listed; undefined: all that the caller sees. A missing tenant, and another's, is
+ * 404.
+ */
 export const tenantAsked = (
   state: ControlReader,
   principal: Principal,
@@ -49,7 +52,7 @@ export const tenantAsked = (
   return meant
 }
 
-/** The provider that a list of the registry is narrowed to, by its name or id, as an id. One that is not there is 404. */
+/** The id of the provider to which a list of the registry is narrowed, by its name or id. A missing one is 404. */
 export const providerAsked = (state: ControlReader, named: string | undefined): string | undefined => {
   if (named === undefined) return undefined
   const providers = state.table('providers')
@@ -59,7 +62,7 @@ export const providerAsked = (state: ControlReader, named: string | undefined): 
   return id
 }
 
-/** One page of rows that are in memory, oldest first unless sorted before. */
+/** One page of rows in memory, in their order: oldest first, unless sorted before. */
 export const listed = <Row>(
   plural: string,
   rows: readonly Row[],

@@ -19,16 +19,16 @@ import { createSteering } from '../../state/indexes/live-steering.ts'
 import type { LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
-/** What the thread is asked. All of it can be copied. */
+/** What the history thread gets. All of it can be copied. */
 export interface PlanRead {
   readonly record: PlannedRequest
-  /** The records from which the frame is made; [] for none. */
+  /** The records from which the frame is made; [] when there are none. */
   readonly frames: readonly FrameTaken[]
   /** Null: the plan as it was made. */
   readonly whatIf: {
-    /** The policy that stands in: its row as it is now, or its id when it is to be as it was then. Null: none. */
+    /** The policy to use instead: its current row, or its id for its row as of the moment. Null: none. */
     readonly policy: PolicyRow | string | null
-    /** The overrides of that time instead of those of the request's. */
+    /** Uses the overrides of that moment instead of those of the request's time. */
     readonly isAsOf: boolean
     readonly withoutAdapter: readonly string[]
   } | null
@@ -36,13 +36,13 @@ export interface PlanRead {
 
 export interface PlanAnswer {
   readonly kind: 'plan'
-  /** Null: the request is refused before there is a plan, or the policy is not known. */
+  /** Null: the request is refused before it is planned, or the policy does not exist. */
   readonly plan: PlanView | null
   readonly refused: { readonly code: string; readonly message: string } | null
   readonly policyUnknown: boolean
-  /** Of the plan as it was made: in what it is not what was recorded. */
+  /** Of the plan as it was made: the fields that differ from the record. */
   readonly differences: readonly string[]
-  /** Of another plan: what it would have gone by and nobody wrote down. */
+  /** Of another plan: inputs that the record does not hold. */
   readonly missing: readonly string[]
 }
 
@@ -55,7 +55,7 @@ const NOTHING: PlanAnswer = {
   missing: [],
 }
 
-/** Pure: the same state, moment and record give the same answer. */
+/** Pure: equal states, moments and records give equal results. */
 export const planOfPast = (state: ControlState, { atMs }: PastPoint, read: PlanRead): PlanAnswer => {
   const { record, frames, whatIf } = read
   const configuration = configurationOf(state)
@@ -89,7 +89,7 @@ const frameFrom = (frames: readonly FrameTaken[]) => {
   return frameOf(last.number, last.at_ms, rows)
 }
 
-/** Put together once for each state: a page of explanations asks for the same one many times. Gone with the state. */
+/** Built once for each state, since a page of explanations uses one state many times. Released with the state. */
 const known = new WeakMap<ControlState, Configuration>()
 
 const configurationOf = (state: ControlState): Configuration => {
@@ -116,7 +116,10 @@ const configurationOf = (state: ControlState): Configuration => {
   return made
 }
 
-/** Nothing is called from here, so nobody needs an address or a secret: who had no adapter is written in the record. */
+/**
+ * Planning makes no calls, so that no provider needs an address or a secret. The record lists providers without an
+ * adapter.
+ */
 const EVERY_KIND = { get: () => ({ needsCredential: false, defaultBaseUrl: null, script: true }) }
 
 const quiet = () => {}

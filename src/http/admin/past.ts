@@ -1,4 +1,4 @@
-// Runs in the history thread: answers a configuration read with the routes of the present, on a state of the past.
+// Runs in the history thread: serves a configuration read with the routes of the present, on a state of the past.
 import type { ControlState } from '../../domain/control.ts'
 import { ownModuleUrl } from '../../lib/own-files.ts'
 import type { PastPoint } from '../../state/history/history-port.ts'
@@ -11,10 +11,10 @@ import { formatted } from './format.ts'
 import { type PlanAnswer, type PlanRead, planOfPast } from './past-plan.ts'
 import { type AdminDeps, configurationRoutes } from './runner.ts'
 
-/** What the thread imports to read the past. */
+/** The module that the history thread imports to read the past. */
 export const PAST_READER = { readerModule: ownModuleUrl('src/http/admin/past'), readerFunction: 'readPast' } as const
 
-/** Answers the read, or says why not; never throws. */
+/** The response of the read, or its error. Never throws. */
 export const readPast = async (
   state: ControlState,
   point: PastPoint,
@@ -47,8 +47,8 @@ export const readPast = async (
 }
 
 /**
- * What routes are given, as the past knows it: the state, its time, and null for what only the present knows (health, adapters, last uses).
- * Whatever else a read asks for has no past, and is refused by name.
+ * The dependencies of the routes for a past state: the state, its time, and null for what exists only in the present
+ * (health, adapters, last uses). Every other dependency has no past, and its use is refused by name.
  */
 const pastDeps = (state: ControlState, { atMs }: PastPoint, { given, usernames }: PastRead): AdminDeps => {
   const live: Pick<LiveState, 'control' | 'subscribe' | 'refused'> = {
@@ -73,7 +73,7 @@ const pastDeps = (state: ControlState, { atMs }: PastPoint, { given, usernames }
   return { ...Object.fromEntries(given.map((name) => [name, absent(name)])), ...known } as unknown as AdminDeps
 }
 
-/** Can be passed around and looked into; calling any of it is refused. */
+/** May be passed on and read as an object; every call of it is refused. */
 const absent = (name: string): unknown =>
   new Proxy(() => undefined, {
     get: (_, member) => (typeof member === 'string' ? absent(`${name}.${member}`) : undefined),

@@ -1,4 +1,4 @@
-// Planned routes that this build does not serve: 501 for a caller with a key (docs/behaviour.md: "Authentication").
+// Planned routes that this version does not serve: 501 for a caller with a key (docs/behaviour.md: "Authentication").
 import type { Method } from './route.ts'
 
 export const PLANNED: readonly { readonly method: Method; readonly path: string }[] = [

@@ -1,7 +1,8 @@
-// What a client sees when Postgres is away or a read model is still being built: 502, retryable, as for feedback. Inference and configuration need no read store.
+// Errors of reads while Postgres is unavailable or a read model is still being built: 502, retryable, as for feedback.
+// Inference and configuration need no read store.
 import { GatewayError } from '../../wire/errors.ts'
 
-/** The result of a read of `projections/<read-model>/query.ts`, or an error that may be shown. */
+/** The result of a read of `projections/<read-model>/query.ts`. Throws an error that may be shown. */
 export const reading = async <Result>(read: Promise<Result>): Promise<Result> => {
   try {
     return await read

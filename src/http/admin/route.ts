@@ -1,5 +1,5 @@
-// What an admin route is: a row of data. One runner gives every route the same order (401, 404, 403, validation), the same body rules,
-// and the table itself is what the scope tests and the OpenAPI document are made from.
+// The type of an admin route: a row of data. One runner gives every route the same order (401, 404, 403, validation)
+// and the same body rules. The scope tests and the OpenAPI document are made from the table.
 import type { Static, TSchema } from '../../lib/schema/schema.ts'
 import type { AppliedBy } from '../../upkeep/instances/instances.ts'
 import type { Principal } from '../auth.ts'
@@ -14,11 +14,14 @@ export interface AdminCall<Body = unknown, Query = unknown> {
   /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
   readonly query: Query
-  /** For an answer that goes on: who asks, with the tenant and scopes of this moment; null: it may no longer. */
+  /**
+   * For a response that streams: the caller with its tenant and scopes of this moment; null: it is no longer
+   * authorised.
+   */
   principalNow(): Principal | null
   /** Checked against the route's schema, without read-only fields. */
   readonly body: Body
-  /** Headers of a write; a read has no use for it. */
+  /** Intent of a write, from its headers; reads do not use it. */
   readonly intent: WriteIntent
 }
 
@@ -27,13 +30,18 @@ export interface AdminAnswer {
   /** Sent as JSON, or its rows in the format of the query. */
   readonly body: unknown
   readonly headers?: Readonly<Record<string, string>>
-  /** Of a list: the columns of its CSV, when no row tells them. */
+  /** Of a list: the columns of its CSV, for a list without rows. */
   readonly columns?: readonly string[]
-  /** Sent piece by piece in place of the body, in the format of the query. When the first piece fails, so does the route. */
+  /**
+   * Sent piece by piece in place of the body, in the format of the query. When the first piece fails, the route fails.
+   */
   readonly pieces?: AsyncIterable<string>
-  /** Id of the decision, of a write: `X-Gateway-Revision`. */
+  /** Of a write: id of its decision, sent as `X-Gateway-Revision`. */
   readonly revision?: string
-  /** Of a write that is no decision: `X-Gateway-Applied-By`. When absent: who has folded `revision`. */
+  /**
+   * Of a write that is no decision: the counts of `X-Gateway-Applied-By`. When absent: those of the instances that have
+   * folded `revision`.
+   */
   readonly applied?: AppliedBy
 }
 
@@ -41,29 +49,35 @@ export interface AdminRoute {
   readonly method: Method
   /** Below `/admin/v1`, parameters as `:name`: `/keys/:id`. */
   readonly path: string
-  /** One of these is needed; [] needs a valid key only. `*` is always enough. */
+  /** The caller needs one of these; [] needs only a valid key. `*` always suffices. */
   readonly scopes: readonly string[]
   readonly summary: string
-  /** Closed objects (`additionalProperties: false`): an unknown field is 400 and named. A write without one takes no body, or `{}`. */
+  /**
+   * Closed objects (`additionalProperties: false`): an unknown field is 400 and named. A write without a schema takes
+   * no body, or `{}`.
+   */
   readonly bodySchema: TSchema | null
-  /** All of the body may be left out: an empty one stands for `{}`. */
+  /** The body may be absent: an empty one stands for `{}`. */
   readonly bodyOptional: boolean
-  /** Parameters of the query that it knows, as texts; others are ignored. */
+  /** Parameters of the query, as texts; a read ignores others. */
   readonly querySchema: TSchema | null
   /** Read-only fields that are dropped from the body, so that GET, edit, PUT works. */
   readonly dropped: readonly string[]
   readonly successStatus: number
-  /** What it answers, for the document: of a list one row. Open: an answer may gain fields. Null: an object of which nothing is promised. */
+  /**
+   * Response schema, for the document; of a list, the schema of one row. Open: a response may gain fields. Null: an
+   * object without promised fields.
+   */
   readonly answer: TSchema | null
   /** Of a list: the member of its body that holds the rows. It takes `format=json|csv|ndjson`. */
   readonly rows: string | null
-  /** Of a list: its body is more than `{<rows>, total, limit, offset}`, and `answer` is all of it. */
+  /** Of a list: its body has more than `{<rows>, total, limit, offset}`, and `answer` is the schema of all of it. */
   readonly whole: boolean
-  /** It answers with server-sent events; `answer` is the data of each. */
+  /** Responds with server-sent events; `answer` is the schema of the data of each. */
   readonly events: boolean
-  /** A write that is possible while the configuration is frozen. */
+  /** A write that is allowed while the configuration is frozen. */
   readonly whileFrozen: boolean
-  /** Takes `as_of`. Reads of the configuration do by themselves (null, `withPast`); false: this one shows what has no past. */
+  /** Takes `as_of`. Null: reads of the configuration do (`withPast`). False: this read has no past. */
   readonly past: boolean | null
   handle(call: AdminCall): AdminAnswer | Promise<AdminAnswer>
 }
@@ -87,7 +101,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
 }
 
-/** What a GET returns and a write ignores. */
+/** Fields that a GET returns and a write ignores. */
 export const READ_ONLY = ['id', 'created_at', 'updated_at', 'revision', 'managed_by'] as const
 
 /** A route whose handler is typed by its schemas. */

@@ -1,4 +1,5 @@
-// `/admin/v1`: the table of all routes, and the one runner that gives each the same order: 401, 404 and 405, 403, validation, handler.
+// `/admin/v1`: the table of all routes, and the one runner that gives each the same order: 401, 404 and 405, 403,
+// validation, handler.
 import { Elysia } from 'elysia'
 import { closed } from '../../domain/kernel/fields.ts'
 import { requireThawed } from '../../domain/steering/freeze.ts'
@@ -45,23 +46,27 @@ import { type LogDeps, logRoutes } from './reads/log.ts'
 import type { AdminAnswer, AdminRoute } from './route.ts'
 import { writeIntent } from './write.ts'
 
-// The override `freeze` on the admin surface: writes are refused before anything is done for them, and once more where they are decided (`checked-commit.ts`).
+// The override `freeze` refuses writes of the admin surface twice: here, before any work is done for them, and again
+// where they are decided (`checked-commit.ts`).
 
 export interface FreezeDeps {
   readonly live: Pick<LiveState, 'control'>
   nowMs(): number
 }
 
-/** Throws 403 while the caller may not write: before a secret is sealed or a provider asked for a change that would then be refused. */
+/**
+ * Throws 403 while the caller may not write: before a secret is sealed or a provider called for a change that would
+ * then be refused.
+ */
 export const refuseWhileFrozen = (route: AdminRoute, principal: Principal, { live, nowMs }: FreezeDeps): void => {
   if (route.method === 'GET' || route.whileFrozen) return
-  // An operator belongs to no tenant, though one is meant where none is named.
+  // An operator belongs to no tenant; its default tenant does not count here.
   requireThawed(live.control, principal.actor.type === 'key' ? [principal.tenantId] : [], nowMs())
 }
 
 const PREFIX = '/admin/v1'
 const BODY_LIMIT_BYTES = 1_048_576
-/** The body of a write that takes none. */
+/** The body of a write without a body schema. */
 const Nothing = closed(t.Object({}))
 
 export interface RunnerDeps extends SessionDeps, AppliedDeps {
@@ -94,7 +99,10 @@ export interface AdminDeps
   readonly furtherRoutes: readonly AdminRoute[]
 }
 
-/** The routes of the configuration. Their reads take `as_of`, and are then answered with the same code from a state of the past (`past.ts`). */
+/**
+ * The routes of the configuration. Their reads take `as_of`, and then run with the same code on a state of the past
+ * (`past.ts`).
+ */
 export const configurationRoutes = (deps: AdminDeps): readonly AdminRoute[] => {
   const nowMs = () => deps.nowMs()
   const freezable = { ...deps, commit: checkedCommit(deps.commit, nowMs, thawed, lasting) }
@@ -124,7 +132,7 @@ export const adminTable = (deps: AdminDeps): readonly AdminRoute[] => [
   ...deps.furtherRoutes,
 ]
 
-/** Waits for `X-Gateway-Min-Revision` after authentication, or before it when the key itself may be what is not folded yet. */
+/** Waits for `X-Gateway-Min-Revision` after authentication, or before it when the key itself may not be folded yet. */
 const authenticated = async (request: Request, deps: RunnerDeps): Promise<Principal> => {
   let principal: Principal | null = null
   try {
@@ -132,7 +140,7 @@ const authenticated = async (request: Request, deps: RunnerDeps): Promise<Princi
   } catch (error) {
     if (!request.headers.has(MIN_REVISION)) throw error
     await reachMinRevision(request.headers, deps.live).catch(() => {
-      throw error // a stranger learns nothing of revisions
+      throw error // an unauthenticated caller learns nothing of revisions
     })
     return adminPrincipalOf(request.headers, deps, deps.nowMs())
   }
@@ -169,7 +177,7 @@ const answered = async (
 
 type RawParams = Readonly<Record<string, string | null>>
 
-/** What cannot be decoded arrives as null, and nothing has an id that could not be stored: both are 404. */
+/** A parameter that cannot be decoded arrives as null, and no id holds text that cannot be stored: both are 404. */
 const decodedParams = (params: RawParams): Record<string, string> => {
   for (const value of Object.values(params)) {
     if (value === null || !isStorable(value)) throw new GatewayError('not_found', 'there is nothing at this path')
@@ -177,7 +185,7 @@ const decodedParams = (params: RawParams): Record<string, string> => {
   return params as Record<string, string>
 }
 
-/** The checked body of a write and its exact text; of a write that takes no body always ''. */
+/** The checked body of a write and its exact text; of a write without a body schema always ''. */
 const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unknown; raw: string }> => {
   if (route.bodySchema === null) {
     if (request.body === null || request.headers.get('content-length') === '0') return { body: null, raw: '' }
@@ -191,7 +199,10 @@ const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unkn
   return { body: checked(route.bodySchema, withoutDropped(body, route)), raw }
 }
 
-/** Throws 400 for a parameter that stands twice, since only one of them can be meant, and on writes for one that is not known: a misspelt `dry_run` would write. */
+/**
+ * Throws 400 for a repeated parameter, since it is ambiguous, and on writes for an unknown one: a misspelt `dry_run`
+ * would write.
+ */
 const queryOf = (search: URLSearchParams, { method, querySchema }: AdminRoute): Record<string, string> => {
   const query = Object.fromEntries(search)
   const refuse = (param: string, why: string) => new GatewayError('invalid_request', `"${param}" ${why}`, { param })
@@ -221,7 +232,7 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   requireStorable(query)
   if (route.querySchema !== null) checked(route.querySchema, query)
   const format = route.rows === null ? 'json' : formatOf(query.format)
-  // A broker's clock may be ahead of this one: what it has logged is no time to come.
+  // A broker's clock may be ahead of this one: its log times are not in the future.
   const latestMs = Math.max(deps.nowMs(), deps.live.status().logAtMs)
   const moment = momentOf(route, query.as_of, latestMs)
   if (moment !== null) {
@@ -239,7 +250,10 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   return answered(route, answer, format, request, deps)
 }
 
-/** What no route of the table answers: 401 first, then 501 for what is planned, 405 with `Allow` when the path exists, else 404. */
+/**
+ * Refuses a request that no route of the table matches: 401 first, then 501 for a planned route, 405 with `Allow` when
+ * the path exists, else 404.
+ */
 const refuseUnknown = async (table: readonly AdminRoute[], request: Request, deps: RunnerDeps): Promise<never> => {
   await authenticated(request, deps)
   const asked = pathOf(request).slice(PREFIX.length).replace(/\/$/, '')
@@ -265,12 +279,13 @@ const refuseUnknown = async (table: readonly AdminRoute[], request: Request, dep
   })
 }
 
-/** The admin surface, to be mounted below an error hook that turns what is thrown into the envelope. */
+/** The admin surface, mounted below an error hook that turns errors into the envelope. */
 export const adminRoutes = (deps: AdminDeps) => {
   const table = adminTable(deps)
   const app = new Elysia({ name: 'admin', prefix: PREFIX })
   for (const route of table) {
-    // `parse: 'none'`: a body is read after authorisation, or a stranger with a malformed one would get 400.
+    // `parse: 'none'`: the body is read after authorisation, or an unauthenticated caller with a malformed one would
+    // get 400.
     app.route(
       route.method,
       route.path,

@@ -10,7 +10,7 @@ export const Rfc3339 = t.String({
   description: 'an RFC 3339 time with its zone',
 })
 
-/** A time as it is stored (UTC, milliseconds); throws 400 for one that no calendar has. */
+/** A time as it is stored (UTC, milliseconds). Throws 400 for a time that no calendar has. */
 export const storedTime = (text: string | null | undefined, param = 'expires_at'): string | null | undefined => {
   if (text === null || text === undefined) return text
   const atMs = Date.parse(text)

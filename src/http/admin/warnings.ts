@@ -1,6 +1,6 @@
-// What a write was accepted with all the same: names that nobody has yet.
+// Warnings of an accepted write: references to names that do not exist yet.
 
-/** The member of an answer that holds them; dropped from a body, so that what a write answered can be sent again. */
+/** The member of a response that holds them. Dropped from a body, so that the response of a write can be sent again. */
 export const WARNINGS = ['warnings'] as const
 
 /** The row with its warnings, or the bare row when there are none. */

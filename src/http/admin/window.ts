@@ -9,15 +9,15 @@ import { GatewayError } from '../../wire/errors.ts'
 export const Window = { from: t.Optional(t.String()), to: t.Optional(t.String()) }
 
 export const DAY_MS = 86_400_000
-/** A duration does not lead beyond what RFC 3339 can say. */
+/** A duration does not lead beyond what RFC 3339 can express. */
 const FIRST_MS = Date.parse('0001-01-01T00:00:00Z')
-/** What it can say at all. */
+/** The range of RFC 3339. */
 const EARLIEST_MS = Date.parse('0000-01-01T00:00:00Z')
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 const RFC_3339 = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d{1,9})?([Zz]|[+ -]\d\d:\d\d)$/
 const DATE = /^\d{4}-\d\d-\d\d$/
 
-/** Unix milliseconds of an RFC 3339 time or of a date (UTC); null for what is neither. */
+/** Unix milliseconds of an RFC 3339 time or of a date (UTC); null for any other text. */
 export const timestampMs = (text: string): number | null => {
   if (DATE.test(text)) return isDay(text) ? Date.parse(`${text}T00:00:00Z`) : null
   const match = RFC_3339.exec(text)
@@ -30,7 +30,7 @@ export const timestampMs = (text: string): number | null => {
 
 const sayable = (ms: number): number => Math.min(LATEST_MS, Math.max(EARLIEST_MS, ms))
 
-/** A time as it is shown; what was rounded beyond the years of RFC 3339 is their first or last moment. */
+/** A time as responses show it; one beyond the years of RFC 3339 becomes their first or last moment. */
 export const shownTime = (ms: number): string => new Date(sayable(ms)).toISOString()
 
 const momentMs = (text: string, name: 'from' | 'to', nowMs: number): number => {
@@ -55,10 +55,10 @@ export interface TimeWindow {
   readonly toMs: number
 }
 
-/** The window that a query means: up to now, and 24 h long, where it does not say otherwise. Throws 400 naming the parameter. */
+/** The window of a query: by default up to now, and 24 h long. Throws 400 naming the parameter. */
 export const windowOf = (query: { from?: string; to?: string }, nowMs: number): TimeWindow => {
   const { fromMs, toMs } = openWindowOf(query, nowMs)
-  // What arrived within this millisecond belongs to it.
+  // Records of this millisecond belong to the window.
   const to = toMs ?? nowMs + 1
   requireForward(fromMs, to)
   return { fromMs: fromMs ?? to - DAY_MS, toMs: to }

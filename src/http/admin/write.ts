@@ -1,4 +1,4 @@
-// What every admin write shares: Idempotency-Key, If-Match, and the row that it answers with.
+// Shared by all admin writes: Idempotency-Key, If-Match, and the row of the response.
 import type { ControlReader, Rows, TableName } from '../../domain/control.ts'
 import type { Cause, EventRecord } from '../../domain/kernel/decision.ts'
 import { Rejection } from '../../domain/kernel/rejection.ts'
@@ -7,10 +7,10 @@ import type { Commit, CommitResult } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Principal } from '../auth.ts'
 
-/** What the headers of a write say. */
+/** The intent of a write, from its headers. */
 export interface WriteIntent {
   readonly cause: Cause | null
-  /** The revisions that the caller goes by; null: it does not care. */
+  /** The revisions that the caller accepts; null: any. */
   readonly ifMatch: readonly string[] | null
 }
 
@@ -18,7 +18,8 @@ const MAX_IDEMPOTENCY_KEY = 255
 
 /**
  * The intent of a request. The same key on another path is another write; with another body or query it is a conflict.
- * Digests are keyed (`causeKey`, the same on every instance): they stand in the log for ever, and a body may hold a secret.
+ * Digests are keyed (`causeKey`, the same on every instance): they stay in the log for ever, and a body may hold a
+ * secret.
  */
 export const writeIntent = (
   request: Request,
@@ -45,13 +46,16 @@ export const writeIntent = (
   return { cause, ifMatch: match === null ? null : revisionsOf(match) }
 }
 
-/** What `If-Match` names: a list (RFC 9110, 13.1.1), each with or without quotes, or `*`. Weak ones are taken as what they name: a revision is the row, byte for byte. */
+/**
+ * The revisions of `If-Match`: a list (RFC 9110, 13.1.1), each with or without quotes, or `*`. Weak ones count as
+ * strong: a revision identifies the row byte for byte.
+ */
 const revisionsOf = (text: string): string[] =>
   [...text.matchAll(/\s*(?:(?:W\/)?"([^"]*)"|([^,]*))\s*(?:,|$)/gy)]
     .map(([, quoted, bare = '']) => quoted ?? bare.trim())
     .filter((revision) => revision !== '')
 
-/** Refuses when the row is none of those that the caller has seen. `*` is any row. */
+/** Rejects when the row has none of the revisions that the caller accepts. `*` is any row. */
 export const requireMatch = (
   ifMatch: readonly string[] | null,
   row: { readonly revision: string } | undefined,
@@ -69,13 +73,16 @@ type Written = (state: ControlReader) => { readonly id?: string; readonly revisi
 type Decide = (state: ControlReader) => readonly EventRecord[]
 
 /**
- * Commits what `decide` answers, as the caller's write. `row` is what `If-Match` is about, and what a repeat is answered with when nothing had to change:
- * undefined for what is yet to be made.
+ * Commits the events of `decide` as the caller's write. `row` is the row that `If-Match` is compared with, and the
+ * result of a repeat of a write that changed nothing; undefined for a row that is yet to be created.
  */
 export const write = (commit: Commit, call: Writer, row: Written, decide: Decide): Promise<CommitResult> =>
   commit({ ...intended(call, row, decide), about: row })
 
-/** Checks as `write` would, on the newest state, and writes nothing. A repeat of a write that counted is answered with its result. */
+/**
+ * Runs the checks of `write` on the newest state, and writes nothing. A repeat of a write that counted returns the
+ * result of the first.
+ */
 export const precheck = (commit: Commit, call: Writer, row: Written, check: (state: ControlReader) => void) =>
   commit(
     intended(call, row, (state) => {
@@ -88,12 +95,12 @@ const intended = ({ principal, intent }: Writer, row: Written, decide: Decide) =
   actor: principal.actor,
   cause: intent.cause,
   decide(state: ControlReader) {
-    const events = decide(state) // first: an unknown id is 404 even with If-Match
+    const events = decide(state) // first, so that an unknown id is 404 even with If-Match
     requireMatch(intent.ifMatch, row(state))
     return events
   },
 })
 
-/** The row of a table that a commit left behind, or undefined. Of a repeat it is the row that the first request made. */
+/** The row of a table after a commit, or undefined. After a repeat it is the row of the first write. */
 export const rowAfter = <Name extends TableName>(result: CommitResult, table: Name): Rows[Name] | undefined =>
   result.changes.findLast((change) => change.table === table && change.after !== null)?.after as Rows[Name] | undefined

@@ -1,4 +1,4 @@
-// What `/requests/{requestID}/explain` answers. Open: a later version may add fields.
+// Response schemas of `/requests/{requestID}/explain`. Open: a later version may add fields.
 
 import { AttemptSummary } from '../../../domain/events/request.ts'
 import { Nullable } from '../../../domain/kernel/fields.ts'
@@ -32,7 +32,7 @@ const Refusal = Nullable(
   'what the request is refused with before anybody is called: by the plan or, of what was, behind it (a budget, a rate limit); else null',
 )
 
-/** What a plan says, and what came of it. */
+/** A plan and its result. */
 const PLAN = {
   policy: t.Object({
     id: text('null: the built-in one'),

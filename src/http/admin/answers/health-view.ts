@@ -1,4 +1,4 @@
-// How the health of a provider is shown: in lists of providers, by itself, and with its models.
+// Views of a provider's health: in lists of providers, by itself, and with its models.
 import type { HealthBook } from '../../../state/health/book.ts'
 import type { Probe } from '../../../state/health/candidate.ts'
 import type { CatalogueEntry } from '../../../state/port.ts'
@@ -8,14 +8,14 @@ export type ShownBook = Pick<HealthBook, 'provider' | 'signals' | 'current' | 'c
 export type HealthStatus = 'healthy' | 'degraded' | 'unhealthy' | 'unknown'
 
 const GOOD_HEALTH = 0.9
-/** So many failed probes in a row speak against a provider. */
+/** This many failed probes in a row make a provider unhealthy. */
 const FAILED_PROBES = 2
 
 const iso = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
 /**
- * What is shown of a provider everywhere. `checked_at`: when it was last probed, or last answered well. `probes`: newest last; those of this instance when
- * absent.
+ * What every view of a provider shows. `checked_at`: its last probe or its last successful call. `probes`: newest last;
+ * when absent, those of this instance.
  */
 export const providerHealth = (
   book: ShownBook,
@@ -56,7 +56,7 @@ export const providerHealth = (
 
 const rounded = (value: number | null): number | null => (value === null ? null : Math.round(value))
 
-/** What is known of one model of it. */
+/** View of one model of the provider. */
 export const modelHealth = (book: ShownBook, { modelId, name }: CatalogueEntry) => {
   const signals = book.signals(modelId)
   return {

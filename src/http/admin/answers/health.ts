@@ -1,4 +1,5 @@
-// What the reads of health and scores answer, and a probe. Open: a later version may add fields. The document names each by its title.
+// Response schemas of the reads of health and scores, and of a probe. Open: a later version may add fields. The
+// document names each by its title.
 
 import { ProbeRecorded } from '../../../domain/events/health.ts'
 import { Nullable } from '../../../domain/kernel/fields.ts'
@@ -13,7 +14,7 @@ const count = (description: string) => t.Integer({ minimum: 0, description })
 const ms = (description: string) => Nullable(t.Number({ minimum: 0, description }))
 const share = (description: string) => t.Number({ minimum: 0, maximum: 1, description })
 
-/** Of each provider, wherever it is shown. */
+/** Fields of a provider in every view. */
 const HEALTH = {
   status: t.Union(
     STATUSES.map((name) => t.Literal(name)),
@@ -26,7 +27,7 @@ const HEALTH = {
 }
 export const ShownHealth = t.Object(HEALTH)
 
-/** A provider as this instance sees it. */
+/** A provider as this instance observes it. */
 const PROVIDER_STATE = {
   provider_id: t.String(),
   provider: t.String({ description: 'its name' }),

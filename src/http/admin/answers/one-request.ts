@@ -1,4 +1,5 @@
-// One request of the request log, for its view and for its explanation: found by id or by label, also when it was answered a moment ago.
+// Finds one request of the request log by id or by label, also one that was answered a moment ago. Used by its view and
+// by its explanation.
 import {
   awaitRow,
   type ReadRow,
@@ -15,7 +16,10 @@ export interface OneRequestDeps extends RowSearchDeps {
 
 type Call = AdminCall<unknown, { readonly tenant_id?: string }>
 
-/** The row that the path names, of the tenants that the caller sees. Throws 404, and 502 when there is none yet or the read store is away. */
+/**
+ * The row that the path names, among the tenants that the caller sees. Throws 404, and 502 when the row is not stored
+ * yet or the read store is unavailable.
+ */
 export const oneRequest = <Row extends RequestRow>(
   { params, query, principal, request }: Pick<Call, 'params' | 'query' | 'principal' | 'request'>,
   read: ReadRow<Row>,

@@ -1,4 +1,5 @@
-// The recent probes of a provider: those of every instance from the read model, and those of this one, which may be newer or not be read yet.
+// The recent probes of a provider: those of every instance from the read model, joined with those of this instance,
+// which the read model may not have yet.
 import type { ProbeQueries, StoredProbe } from '../../../../projections/probes/query.ts'
 import { KEPT_PROBES } from '../../../domain/events/health.ts'
 import type { Probe } from '../../../state/health/candidate.ts'
@@ -7,7 +8,7 @@ import { probeView } from './health-view.ts'
 export interface ProbeHistory {
   /** Newest last, at most `KEPT_PROBES`. */
   readonly probes: readonly Probe[]
-  /** False: the read store could not be read, and these are the ones that this instance made since it started. */
+  /** False: the read store cannot be read, and these are the probes that this instance made since it started. */
   readonly complete: boolean
 }
 
@@ -16,10 +17,13 @@ const probeOf = ({ at_ms, trigger, ok, latency_ms, error_code, upstream_status, 
   ...{ errorCode: error_code, upstreamStatus: upstream_status, models },
 })
 
-/** What is the same in all that is told of it is taken for the same probe. */
+/** Two probes with equal views are the same probe. */
 const textOf = (probe: Probe): string => JSON.stringify(probeView(probe))
 
-/** `own`: asked when the read model has answered. Whoever looks at the health of a provider may be in the midst of an outage: nothing that is away fails this. */
+/**
+ * `own` is called after the read model has replied. An operator may look at the health of a provider during an outage:
+ * an unavailable read store does not fail this.
+ */
 export const probeHistory = async (
   { recent }: ProbeQueries,
   providerId: string,

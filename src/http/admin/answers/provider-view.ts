@@ -18,24 +18,27 @@ export interface ProviderDeps {
   readonly modelCatalogue: Pick<ModelCatalogue, 'factsOfListed'>
   readonly providerWork: ProviderWork
   readonly steering: Pick<Steering, 'overrides'>
-  /** `egress.allow_private`: providers may be at loopback and private addresses. */
+  /** `egress.allow_private`: providers may have loopback and private addresses. */
   readonly allowPrivate: boolean
   newId(prefix: IdPrefix): string
-  /** What this instance knows of its health. */
+  /** Health of a provider as this instance observes it. */
   healthOf(providerId: string): ReturnType<typeof providerHealth>
   nowMs(): number
-  /** Whether requests can be sent to it now: a known kind, and a secret if that kind needs one. */
+  /**
+   * Whether requests can be sent to the provider now: its kind is registered, and it has a secret if the kind needs
+   * one.
+   */
   adapterReady(provider: ProviderRow): boolean
 }
 
-/** The provider of this id; throws 404, naming the parameter when the id was one. */
+/** The provider of this id. Throws 404, naming the parameter when the id came in one. */
 export const providerOf = (state: ControlReader, id: string, param: string | null = null): ProviderRow => {
   const row = state.table('providers').get(id)
   if (row === undefined) throw new Rejection('not_found', `no provider has the id "${id}"`, param)
   return row
 }
 
-/** What may be shown of a credential: when, which name, the last characters; never the secret, sealed or not. */
+/** What may be shown of a credential: its time, its name, the last characters; never the secret, sealed or not. */
 export const credentialView = ({ credential }: ProviderRow) => {
   if (credential === null) return { has_credential: false }
   const { name, hint, created_at, updated_at } = credential

@@ -1,4 +1,4 @@
-// What the routes share that have a provider called: tests, synchronisation, detection.
+// Shared by the routes that call a provider: tests, synchronisation, detection.
 import { type ControlReader, eventIsActive } from '../../../domain/control.ts'
 import { Rejection } from '../../../domain/kernel/rejection.ts'
 import type { ModelRow } from '../../../domain/registry/model.ts'
@@ -10,12 +10,15 @@ import type { AdminCall } from '../route.ts'
 import { precheck, rowAfter } from '../write.ts'
 import { type ProviderDeps, providerOf } from './provider-view.ts'
 
-/** The provider as of the log's end; or, of a request that is a repeat, what the first one recorded. */
+/** The provider as of the end of the log; or, for a repeat of a request, the recorded result of the first. */
 export type Begun =
   | { readonly provider: ProviderRow; readonly earlier: null }
   | { readonly provider: null; readonly earlier: ProviderTestRow; readonly revision: string }
 
-/** Before a provider is called: the log answers, so that what is found can be recorded; the catalogue is that of its end; and nothing is done twice. */
+/**
+ * Runs before a provider is called: it proves that the log can record the result, brings the catalogue to the end of
+ * the log, and finds repeats.
+ */
 export const begin = async (call: AdminCall, { commit }: Pick<ProviderDeps, 'commit'>): Promise<Begun> => {
   const id = call.params.id!
   let provider: ProviderRow | null = null
@@ -35,7 +38,7 @@ export const begin = async (call: AdminCall, { commit }: Pick<ProviderDeps, 'com
   return { provider, earlier: null }
 }
 
-/** The provider's model of that name, id or alias; throws 404 naming the field. */
+/** The provider's model of that name, id or alias. Throws 404 naming the field. */
 export const modelOfProvider = (
   state: ControlReader,
   provider: ProviderRow,

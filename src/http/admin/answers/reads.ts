@@ -1,4 +1,5 @@
-// What the reads of requests and usage answer. Open: a later version may add fields. The document names each by its title.
+// Response schemas of the reads of requests and usage. Open: a later version may add fields. The document names each by
+// its title.
 import type { AuditEventView } from '../../../../projections/audit/query.ts'
 import type { RequestView } from '../../../../projections/requests/query.ts'
 import type { UsageFigures } from '../../../../projections/usage/query.ts'
@@ -48,7 +49,7 @@ export const REQUEST_COLUMNS = Object.keys(REQUEST)
 
 const Money = Nullable(Usd)
 const Tokens = Nullable(t.Integer({ minimum: 0 }))
-/** What is chosen from, by name and id; null: what is gone since. */
+/** A candidate that the plan chose from, by name; null: it no longer exists. */
 const Named = { provider: text('null: gone since'), model: text('null: gone since') }
 const { cost_nano_usd: _, ...ofAttempt } = AttemptSummary.properties
 const Attempt = t.Object({ ...ofAttempt, cost_usd: t.Optional(Money) })
@@ -111,7 +112,7 @@ export const AUDIT_COLUMNS = Object.keys(AUDIT)
 
 const page = { total: t.Integer({ minimum: 0 }), limit: t.Integer({ minimum: 1 }), offset: t.Integer({ minimum: 0 }) }
 
-/** Of lists whose window may be too wide to be searched at once. */
+/** For lists whose window may be too wide to search at once. */
 const searched = {
   searched_from: text(
     'null: the whole window was searched. Else it was searched back to here, newest first, and `total` is what was found: ask on with this as `to`',
@@ -159,7 +160,7 @@ const FIGURES: Readonly<Record<Exclude<keyof UsageFigures, 'cost_nano_usd'> | 'c
 
 export const FIGURE_COLUMNS = Object.keys(FIGURES)
 
-/** Sums as they are shown, in the order of the schema. */
+/** Sums as responses show them, in the order of the schema. */
 export const figuresView = ({ cost_nano_usd, ...figures }: UsageFigures): Record<string, number | null> => {
   const shown: Record<string, number | null> = { ...figures, cost_usd: usdOf(cost_nano_usd) }
   return Object.fromEntries(FIGURE_COLUMNS.map((name) => [name, shown[name]!]))
@@ -184,7 +185,10 @@ const ByModel = t.Array(t.Object({ model: Model, ...FIGURES }), {
 })
 export const Interval = t.Union((['1m', '5m', '1h', '1d', '1w'] as const).map((name) => t.Literal(name)))
 
-/** What was summed: what was asked for, `to` exclusive; wider where nothing finer is kept, or where the end of a window has too many requests to be counted one by one. */
+/**
+ * The window of the sums: the requested one, `to` exclusive. It is wider where only coarser sums are stored, or where
+ * the end of a window has too many requests to count them one by one.
+ */
 const bounds = { from: Moment, to: Moment }
 const WINDOW =
   'The window is the one asked for, to the millisecond. It is wider, and `from` and `to` say so, by whole hours or days where requests are no longer kept, and by a minute where the part of a minute at one of its ends has more than 5,000 requests.'
@@ -207,7 +211,7 @@ export const Grouping = t.Union(
       'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and purposes the begin and the end of a window widen to an hour (`groups_from`, `groups_to`) where its part of that hour has more than 5,000 requests. A request that has no scope, no policy, no error code or no purpose is in no group of those, and one that was refused (`denied`) in none of endpoint scopes and policies: what it names need not exist. `totals` counts them all.',
   },
 )
-/** A group is named by the field that it is grouped by. */
+/** A group has the name of the field that it is grouped by. */
 const Group = t.Object(
   {
     ...Object.fromEntries(
@@ -218,7 +222,7 @@ const Group = t.Object(
   { title: 'UsageGroup' },
 )
 
-/** At which prices. */
+/** The prices of a response. */
 const Cost = t.Union([t.Literal('booked'), t.Literal('corrected')])
 export const UsageSummaryAnswer = t.Object(
   {

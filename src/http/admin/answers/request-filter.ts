@@ -1,4 +1,4 @@
-// Which rows of the request log a read is about: what stands in its query, as the read model is asked.
+// Translates the query of a read of the request log into the filter of the read model.
 import type { RequestFilter } from '../../../../projections/requests/query.ts'
 import type { ControlReader } from '../../../domain/control.ts'
 import { Outcome } from '../../../domain/events/request.ts'
@@ -10,17 +10,17 @@ import { pageOf } from '../list.ts'
 import { Window, windowOf } from '../window.ts'
 
 export interface FilterDeps {
-  /** Names of what there is, as they are called now. */
+  /** Current names of policies and endpoint scopes. */
   readonly live: { readonly control: ControlReader }
   nowMs(): number
-  /** What is stored of an end user. */
+  /** The stored digest of an end user. */
   userDigest(tenantId: string, user: string): string
 }
 
 const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
 const text = (description: string) => t.Optional(t.String({ minLength: 1, maxLength: 256, description }))
 
-/** Parameters that say of one request whether it is meant. */
+/** Parameters that select requests. */
 export const Conditions = {
   tenant_id: Text,
   outcome: t.Optional(Outcome),
@@ -39,7 +39,10 @@ export const Conditions = {
 
 export const RequestQuery = t.Object({ ...ExportPaging, ...Window, ...Conditions })
 
-/** Whose rows are meant: those of the tenant that is named, else the caller's own, else (with `*`) everybody's. Another tenant is 404. */
+/**
+ * Whose rows are read: those of the named tenant, else the caller's own, else (with `*`) those of all tenants. Another
+ * tenant is 404.
+ */
 export const tenantFilter = (principal: Principal, tenantId: string | undefined): string | null =>
   tenantId === undefined && isSuperuser(principal) ? null : tenantMeant(principal, tenantId)
 
@@ -49,7 +52,7 @@ const statusMinOf = (text: string | undefined): number | null => {
   throw new GatewayError('invalid_request', '"status_min" must be an HTTP status, 100 to 599', { param: 'status_min' })
 }
 
-/** Deleted ones are still known by their id. */
+/** A deleted policy can still be given by its id. */
 const policiesOf = (asked: string, { live }: FilterDeps): readonly string[] => {
   const named = [...live.control.table('policies').rows()].filter(
     ([, { name }]) => name.toLowerCase() === asked.toLowerCase(),
@@ -57,7 +60,7 @@ const policiesOf = (asked: string, { live }: FilterDeps): readonly string[] => {
   return [asked, ...named.map(([id]) => id)]
 }
 
-/** What a query means. Throws 400 or 404 naming the parameter. */
+/** The filter of a query. Throws 400 or 404 naming the parameter. */
 export const filterOf = (query: Static<typeof RequestQuery>, principal: Principal, deps: FilterDeps): RequestFilter => {
   const tenantId = tenantFilter(principal, query.tenant_id)
   const { endpoint, user, key = query.key_id, policy = query.policy_id } = query
@@ -79,7 +82,10 @@ export const filterOf = (query: Static<typeof RequestQuery>, principal: Principa
   }
 }
 
-/** Which page an answer is, and whether the whole window was searched for it: else from when on, and `total` is what is in that part. */
+/**
+ * The page of a response. `searched_from` is null when the whole window was searched; otherwise the search went back to
+ * that time, and `total` counts from there on.
+ */
 export const pageView = ({ limit, offset, fromMs }: RequestFilter, searchedFromMs: number) => ({
   limit,
   offset,

@@ -1,4 +1,4 @@
-// What the main resources look like in answers. Open: a later version may add fields. The document names each by its title.
+// Response schemas of the main resources. Open: a later version may add fields. The document names each by its title.
 import { ApiKeyIssued } from '../../../domain/access/api-key.ts'
 import { RateLimits, TenantSlug } from '../../../domain/access/tenant.ts'
 import { BudgetFields } from '../../../domain/budgets/budget.ts'
@@ -19,7 +19,7 @@ import { ShownHealth } from './health.ts'
 const STAMPS = {
   created_at: Timestamp,
   updated_at: Timestamp,
-  /** Id of the decision that last changed it: what `If-Match` is about. */
+  /** Id of the decision that last changed the resource: what `If-Match` compares. */
   revision: t.String({ description: 'id of the decision that last changed it' }),
 }
 const OWNER = Nullable(Id)
@@ -47,7 +47,7 @@ const KEY = {
   last_used_at: Nullable(t.String({ description: 'on this instance, since it started' })),
 }
 export const KeyView = shown('Key', KEY)
-/** The one answer with a plaintext. */
+/** The one response with a plaintext. */
 export const IssuedKey = t.Object(
   {
     key: t.Object({ ...KEY, ...STAMPS }),
@@ -62,7 +62,7 @@ export const IssuedKey = t.Object(
   { title: 'IssuedKey' },
 )
 
-/** When, which name, the last characters; never the secret. Absent when there is none. */
+/** Time, name and last characters; never the secret. Absent when there is none. */
 const CREDENTIAL = {
   has_credential: t.Boolean(),
   credential: t.Optional(
@@ -183,7 +183,7 @@ export const BudgetVerification = t.Object({
 
 const Moment = Nullable(Timestamp)
 
-/** An instance that holds something of a budget, or was given up. */
+/** An instance that holds leases of a budget, or was retired. */
 export const InstanceView = t.Object(
   {
     id: Id,
@@ -241,19 +241,19 @@ export const OperatorView = shown('Operator', {
   sessions: t.Integer({ minimum: 0 }),
 })
 
-/** What `kill` of a provider answers. */
+/** Response of `kill` of a provider. */
 export const KillView = t.Object({ id: Id, killed: t.Boolean(), override: OverrideView }, { title: 'Kill' })
 
 const DELETED = { deleted: t.Literal(true), id: Id }
 
-/** What a DELETE answers, with counts of what went with it. */
+/** Response of a DELETE, with counts of what was deleted along with it. */
 export const deletion = (...counts: readonly string[]): TSchema =>
   t.Object({
     ...DELETED,
     ...Object.fromEntries(counts.map((name) => [name, t.Integer({ minimum: 0 })])),
   })
 
-/** A key that is deleted is revoked, and stays listed. */
+/** A deleted key is revoked, and stays listed. */
 export const RevokedKey = t.Object({ ...DELETED, status: KEY.status, revoked_at: KEY.revoked_at })
 
 /** Of its provider: `id` is the provider's too. */

@@ -1,4 +1,4 @@
-// What the query of a usage read means: whose usage, of which window, in which intervals, at which prices.
+// Translates the query of a usage read: the tenant, the window, the interval and the prices.
 import type { UsageFilter } from '../../../../projections/usage/query.ts'
 import type { ControlReader } from '../../../domain/control.ts'
 import { correctionsOf } from '../../../domain/registry/price-correction.ts'
@@ -10,12 +10,12 @@ import { Interval } from './reads.ts'
 import { Conditions, tenantFilter } from './request-filter.ts'
 
 export interface UsageFilterDeps {
-  /** Names of providers and models, as they are called now. */
+  /** The current names of providers and models. */
   readonly live: { readonly control: ControlReader }
   nowMs(): number
 }
 
-/** At which prices an answer is. */
+/** The prices of a response. */
 export const shownCost = ({ corrections = null }: UsageFilter): 'booked' | 'corrected' =>
   corrections === null ? 'booked' : 'corrected'
 
@@ -34,10 +34,12 @@ export const UsageQuery = {
   ),
 }
 const Known = t.Object(UsageQuery)
-/** What narrows the request log alone: left out here it would answer everybody's figures as those of one key or outcome. */
+/**
+ * Parameters that narrow the request log alone. Ignored here, they would give one key or outcome the figures of all.
+ */
 const OF_REQUESTS = Object.keys(Conditions).filter((name) => !Object.hasOwn(UsageQuery, name))
 
-/** The parameter of reads that answer a series. */
+/** The parameter of reads that return a series. */
 export const IntervalQuery = {
   interval: t.Optional(
     t.Union(Interval.anyOf, {
@@ -47,7 +49,10 @@ export const IntervalQuery = {
   ),
 }
 
-/** The name of what is called so now, by id or in any case; else the text: what is gone is known by its name. */
+/**
+ * The current name of what the text names, by id or in any case; else the text itself: what no longer exists is stored
+ * by its name.
+ */
 const nameOf = (control: ControlReader, table: 'providers' | 'models', asked: string | undefined): string | null => {
   if (asked === undefined) return null
   const byId = control.table(table).get(asked)
@@ -57,7 +62,7 @@ const nameOf = (control: ControlReader, table: 'providers' | 'models', asked: st
   return asked
 }
 
-/** What a query means. Throws 400 or 404 naming the parameter. */
+/** The filter of a query. Throws 400 or 404 naming the parameter. */
 export const usageFilterOf = (
   query: Static<typeof Known>,
   principal: Principal,
@@ -92,11 +97,14 @@ export type IntervalName = keyof typeof INTERVALS
 const WANTED_POINTS = 300
 export const MAX_POINTS = 2_000
 
-/** How many intervals a window touches at most, wherever in one it begins. */
+/** The most intervals that a window touches, wherever in an interval it begins. */
 const pointsOf = ({ fromMs, toMs }: TimeWindow, widthMs: number): number =>
   Math.ceil(toMs / widthMs) - Math.floor(fromMs / widthMs)
 
-/** The interval that is asked for, else the smallest with at most 300 points (a week when none has). Throws 400 for a series of too many points. */
+/**
+ * The requested interval, else the smallest with at most 300 points (a week when none has). Throws 400 for a series of
+ * too many points.
+ */
 export const intervalOf = (
   asked: IntervalName | undefined,
   window: TimeWindow,

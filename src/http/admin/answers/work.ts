@@ -1,4 +1,5 @@
-// What the routes answer that have a provider called, and those of the log. Open: a later version may add fields. The document names each by its title.
+// Response schemas of the routes that call a provider, and of those of the log. Open: a later version may add fields.
+// The document names each by its title.
 import { Id, Nullable, Timestamp } from '../../../domain/kernel/fields.ts'
 import {
   CheckResult,
@@ -19,7 +20,7 @@ const revision = t.String({ description: 'id of a decision' })
 
 const { cost_nano_usd: _, ...ofCheck } = CheckResult.properties
 const { results: __, ...ofTest } = ProviderTested.properties
-/** A test of a provider, a detection or a synchronisation, as it was recorded. */
+/** A recorded test of a provider, detection or synchronisation. */
 export const ProviderTestView = t.Object(
   {
     ...ofTest,
@@ -33,7 +34,7 @@ export const ProviderTestView = t.Object(
   { title: 'ProviderTest' },
 )
 
-/** What a synchronisation came to. */
+/** Result of a synchronisation. */
 export const ModelSyncView = t.Object({ ...SyncCounts.properties }, { title: 'ModelSync' })
 
 const Detected = t.Object({
@@ -51,7 +52,7 @@ const Detected = t.Object({
   skipped: Names,
   verdicts: t.Optional(t.Array(RecordedVerdict, { description: 'each question, in the order of asking' })),
 })
-/** What a detection found out. */
+/** Result of a detection. */
 export const DetectionView = t.Object(
   {
     id: Id,
