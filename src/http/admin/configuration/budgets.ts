@@ -1,4 +1,4 @@
-// `/admin/v1/budgets`: of a tenant, known by what they limit and for how long (tenant, scope, window).
+// `/admin/v1/budgets`: budgets of a tenant, identified by tenant, scope and window.
 import {
   BUDGET_DEFAULTS,
   BudgetFields,
@@ -38,12 +38,12 @@ export interface BudgetDeps {
 
 const READ = ['usage:read', 'tenants:admin'] as const
 const WRITE = ['tenants:admin'] as const
-/** What a GET adds to the row. */
+/** Fields that a GET adds to the row. */
 const COMPUTED = [
   ...['spent_usd', 'reserved_usd', 'remaining_usd', 'spent_tokens', 'reserved_tokens', 'remaining_tokens'],
   ...['overrun_usd', 'closed', 'window_start', 'resets_at'],
 ] as const
-/** A budget that was made this moment: its accounts are being read. */
+/** Standing of a budget that was just created: its accounts are still being read. */
 const CAUGHT_UP_MS = 500
 
 const BudgetBody = closed(
@@ -141,7 +141,7 @@ const upsertBudget = (deps: BudgetDeps): AdminRoute =>
         const [id] = state.table('budgets').find('identity', key)
         return id === undefined ? undefined : state.table('budgets').get(id)
       }
-      // Whether it is closed stands in the log.
+      // Only the log states whether the budget is closed.
       if (deps.live.control.table('budgets').find('tenant', owner).length > 0)
         await deps.budgets.caughtUp(owner, CAUGHT_UP_MS)
       let found: BudgetRow | undefined
@@ -150,7 +150,7 @@ const upsertBudget = (deps: BudgetDeps): AdminRoute =>
         const reopen = found !== undefined && deps.budgets.standing(found)?.closed === true
         return decideBudget(state, { ...command, reopen })
       })
-      // Where nothing had to change it is what was found.
+      // A write that changes nothing returns the row that it found.
       const row = rowAfter(result, 'budgets') ?? found!
       return { body: await shown(row, deps), revision: result.revision }
     },
@@ -177,7 +177,7 @@ const deleteBudget = ({ commit }: BudgetDeps): AdminRoute =>
     },
   })
 
-/** Of what it compares, the account is what requests are held to, and the outcomes are what they cost. */
+/** Of the compared figures, the account is what requests are held to; the outcomes are what they cost. */
 const verify = (deps: BudgetDeps): AdminRoute =>
   route({
     method: 'POST',

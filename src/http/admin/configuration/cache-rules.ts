@@ -1,5 +1,6 @@
-// `/admin/v1/cache/policies`: cache rules, of a tenant or of nobody (`tenant_id` null). One that names tenants or their keys is theirs to see, and `*` alone
-// changes what names another tenant, or an endpoint scope for everybody.
+// `/admin/v1/cache/policies`: cache rules of a tenant, or global ones (`tenant_id` null). A caller sees only what a
+// rule names of its own tenant. Only `*` changes a rule that names another tenant, or a global rule about an endpoint
+// scope.
 
 import type { ControlReader } from '../../../domain/control.ts'
 import { closed, Nullable } from '../../../domain/kernel/fields.ts'
@@ -53,12 +54,12 @@ const concerns = (state: ControlReader, row: CacheRuleRow, tenantId: string): bo
   (row.tenant_id === null || row.tenant_id === tenantId) &&
   row.scopes.some((scope) => [null, tenantId].includes(tenantOfScope(state, scope)))
 
-/** Whether a scope of a rule is about each tenant that has an endpoint scope of the slug. */
+/** Whether a scope of a rule applies to each tenant that has an endpoint scope of the slug. */
 const isOfMany = (owner: string | null, scope: string): boolean => owner === null && scope.startsWith(ENDPOINT)
 
 /**
- * Whether a scope of a rule is about what the caller sees: of slugs in everybody's rules those that it has itself and those that are everybody's. What other
- * tenants have is not asked: else a rule that comes or goes would tell.
+ * Whether the caller sees a scope of a rule: of the slugs in global rules, those of its own and of global endpoint
+ * scopes. The endpoint scopes of other tenants do not count: a rule that appears or vanishes would reveal them.
  */
 const seesScope = (state: ControlReader, principal: Principal, { tenant_id }: CacheRuleRow, scope: string): boolean => {
   if (!isOfMany(tenant_id, scope)) return seesTenant(principal, tenantOfScope(state, scope))
@@ -67,7 +68,7 @@ const seesScope = (state: ControlReader, principal: Principal, { tenant_id }: Ca
   return owners.some((owner) => state.table('endpoints').find('slug', endpointKey(owner, slug)).length > 0)
 }
 
-/** The rule as this caller sees it: without the scopes that are about other tenants. Null: not at all. */
+/** The rule as the caller sees it: without the scopes of other tenants. Null: not visible. */
 const seenRule = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): CacheRuleRow | null => {
   if (row === undefined) return null
   if (isSuperuser(principal)) return row
@@ -76,14 +77,16 @@ const seenRule = (state: ControlReader, principal: Principal, row: CacheRuleRow 
   return scopes.length === 0 ? null : { ...row, scopes }
 }
 
-/** The rule of this id as the caller sees it; throws 404 for what it does not see. */
+/** The rule of this id as the caller sees it. Throws 404 for one that it does not see. */
 const visibleRule = (state: ControlReader, principal: Principal, id: string): CacheRuleRow => {
   const row = seenRule(state, principal, state.table('cache_rules').get(id))
   if (row === null) throw new Rejection('not_found', `no cache rule has the id "${id}"`)
   return row
 }
 
-/** Throws 403 when a rule, as it is, names another tenant than the caller's, or, for everybody, an endpoint scope. */
+/**
+ * Throws 403 when the existing rule names another tenant than the caller's, or is global and names an endpoint scope.
+ */
 const requireOwn = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): void => {
   if (row === undefined || isSuperuser(principal)) return
   if (row.scopes.some((scope) => isOfMany(row.tenant_id, scope))) throw needsAll()
@@ -140,7 +143,7 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
     async handle(call) {
       const { principal } = call
       const { name, tenant_id, status, enabled, scopes, ...given } = call.body
-      // Who asks for a global rule means one that belongs to nobody.
+      // The scope `global` without a tenant means a global rule.
       const isGlobal = tenant_id === undefined && scopes?.includes('global') === true
       const owner = isGlobal ? null : ownerMeant(principal, tenant_id)
       const command = {
@@ -170,8 +173,9 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
   })
 
 /**
- * Another tenant, and its keys, do not exist for a caller without `*`. Nor does it name endpoint scopes for everybody: the rule would be about the requests
- * of each tenant that has one of the slug. Whether anybody has it is not asked: the answer would tell, and a slug is soon taken.
+ * Another tenant, and its keys, do not exist for a caller without `*`. Such a caller cannot name an endpoint scope in a
+ * global rule either: the rule would apply to each tenant that has one of the slug. The check ignores whether such a
+ * scope exists: the response would reveal it, and a slug can be taken later.
  */
 const requireSeen = (state: ControlReader, principal: Principal, owner: string | null, given: string): void => {
   if (isSuperuser(principal)) return

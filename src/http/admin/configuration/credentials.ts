@@ -30,10 +30,10 @@ const NewCredential = closed(
   }),
 )
 
-/** So that people can tell two credentials apart; a short secret shows nothing of itself. */
+/** Lets operators tell credentials apart. A short secret shows no part of itself. */
 const hintOf = (secret: string): string | null => (secret.length < 12 ? null : secret.slice(-4))
 
-/** Of a write: with what the synchronisation came to, where one was asked for. */
+/** Response of a write: with the result of the synchronisation, where the write asks for one. */
 const SealedView = t.Object(
   {
     ...CredentialView.properties,
@@ -45,8 +45,10 @@ const SealedView = t.Object(
 
 const viewOf = (row: ProviderRow) => ({ provider_id: row.id, ...credentialView(row) })
 
-/** Seals the secret, decides, and erases whichever data key is not needed after it: the old one, or the new one when nothing came of it.
- * An erasure that the log does not take now changes no answer: it is owed. */
+/**
+ * Seals the secret, decides, and erases the data key that is not needed afterwards: the old one, or the new one when
+ * the decision failed. An erasure that the log does not accept now does not change the response: it stays pending.
+ */
 const seal = async (
   call: AdminCall,
   id: string,
@@ -61,7 +63,8 @@ const seal = async (
   try {
     result = await write(deps.commit, call, current, (state) => decideProvider(state, command))
   } catch (error) {
-    // Only a refusal is certain; what may yet count keeps its key, and the sweep of unused data keys finds it otherwise.
+    // Only a rejection is final. A decision that may still count keeps its key; otherwise the sweep of unused data keys
+    // finds it.
     if (error instanceof Rejection) await deps.dataKeys.erase(keyId)
     throw error
   }
@@ -74,7 +77,7 @@ const seal = async (
   return result
 }
 
-/** What the synchronisation of a write that is repeated came to. */
+/** The recorded result of the synchronisation of a repeated write. */
 const lastSync = ({ live }: ProviderDeps, providerId: string) => {
   const result = testsOf(live.control, providerId).find(({ kind }) => kind === 'sync')?.results[0]
   if (result === undefined) return undefined

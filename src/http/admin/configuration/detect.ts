@@ -1,4 +1,4 @@
-// `/admin/v1/providers/{id}/detect-capabilities`: asks the models, records the verdicts and writes what is proven.
+// `/admin/v1/providers/{id}/detect-capabilities`: queries the models, records the verdicts and writes what is proven.
 import { closed } from '../../../domain/kernel/fields.ts'
 import type { ModelRow } from '../../../domain/registry/model.ts'
 import type { ProviderRow } from '../../../domain/registry/provider.ts'
@@ -28,7 +28,7 @@ const Detection = closed(
   }),
 )
 
-/** What is asked, and the active models that one detection has no room for. */
+/** The models to query, and the active ones beyond the bound of one detection. */
 const chosenOf = (provider: ProviderRow, named: readonly string[] | undefined, deps: ProviderDeps) => {
   const { control } = deps.live
   const entries = deps.providerWork.entriesOf(provider.id)
@@ -44,19 +44,19 @@ const chosenOf = (provider: ProviderRow, named: readonly string[] | undefined, d
   return { chosen: wanted.slice(0, MOST_RESULTS), left: wanted.slice(MOST_RESULTS) }
 }
 
-/** Of all verdicts of one detection: with the rest of its results they stay below the 64 KiB of a decision. */
+/** Bytes of all verdicts of one detection: with the rest of its results they stay below the 64 KiB of a decision. */
 const DETAIL_BYTES = 12 * 1024
-/** Of one model's result as a whole. */
+/** Bytes of the summary of one model's result. */
 const SUMMARY_BYTES = 256
 
-/** So that its JSON has no more bytes than that. */
+/** Cuts a text so that its JSON has at most that many bytes. */
 const cutTo = (text: string, bytes: number): string => {
   let cut = cutDetail(text)
   while (cut !== '' && Buffer.byteLength(JSON.stringify(cut)) > bytes) cut = cut.slice(0, Math.floor(cut.length * 0.9))
   return cut.toWellFormed()
 }
 
-/** The result of one model, as it is recorded. `detailBytes`: what there is for each verdict's detail. */
+/** The result of one model, as it is recorded. `detailBytes`: the bound of each verdict's detail. */
 const resultOf = (detection: ModelDetection, detailBytes: number): CheckResult => {
   const { entry, attempted, verdicts, latencyMs, costNanoUsd } = detection
   const proven = withVerdict(detection, 'proven')
@@ -86,7 +86,7 @@ const resultOf = (detection: ModelDetection, detailBytes: number): CheckResult =
 
 const COUNTED = ['proven', 'disproved', 'indeterminate'] as const
 
-/** Capabilities by their verdicts, and models: what was recorded is what is counted. */
+/** Counts of capabilities by verdict, and of models. Counted is what is recorded. */
 const countsOf = ({ results, models_left }: Pick<ProviderTestRow, 'results' | 'models_left'>) => {
   const sum = (name: (typeof COUNTED)[number] | 'unasked') =>
     results.reduce((all, result) => all + (result[name]?.length ?? 0), 0)
@@ -100,7 +100,10 @@ const countsOf = ({ results, models_left }: Pick<ProviderTestRow, 'results' | 'm
   }
 }
 
-/** What is shown of one model: what was recorded, so that a repeat is told the same; records of older builds have no verdicts. */
+/**
+ * The view of one model's result, from its record, so that a repeat returns the same. Records of older versions have no
+ * verdicts.
+ */
 const modelView = (result: CheckResult, row: ModelRow | undefined) => ({
   model_id: row?.id ?? null,
   model: result.model ?? null,

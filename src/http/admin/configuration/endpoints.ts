@@ -61,11 +61,11 @@ const visibleEndpoint = (state: ControlReader, principal: Principal, id: string)
   return row
 }
 
-/** A scope as reads show it: with the aliases that are its own no more, which nobody but its owner is told of. */
+/** A scope as reads show it, with warnings for aliases that no longer lead to it. Only its owner sees them. */
 const shown = (state: ControlReader, row: EndpointRow): EndpointRow =>
   withWarnings(row, shadowedAliases(state, row.aliases))
 
-/** What the body overrides: below `overrides`, or at top level. Throws 400 for a field that is said twice and differently. */
+/** The overrides of a body: below `overrides`, or at top level. Throws 400 for a field with two different values. */
 const overridesOf = (body: Static<typeof EndpointBody>): EndpointOverridesShape => {
   const overrides: Record<string, unknown> = { ...NOTHING_OVERRIDDEN, ...body.overrides }
   for (const field of Object.keys(NOTHING_OVERRIDDEN) as (keyof EndpointOverridesShape)[]) {
@@ -82,7 +82,7 @@ const overridesOf = (body: Static<typeof EndpointBody>): EndpointOverridesShape 
   return overrides as EndpointOverridesShape
 }
 
-/** What is overridden, models as rows have them. `before`: of the scope that is replaced. */
+/** The overrides, models as rows store them. `before`: those of the replaced scope. */
 const withModels = (
   state: ControlReader,
   overrides: EndpointOverridesShape,
@@ -96,13 +96,13 @@ const withModels = (
   }
 }
 
-/** `overrides.<field>`, as the body has it: below `overrides`, or at top level. */
+/** A path `overrides.<field>` in the form of the body: below `overrides`, or at top level. */
 const inSentWords = (body: Static<typeof EndpointBody>, text: string): string =>
   text.replace(/^overrides\.(\w+)/, (path, field: keyof EndpointOverridesShape) =>
     body[field] !== undefined && body.overrides?.[field] === undefined ? field : path,
   )
 
-/** What the domain refuses, by the name under which it was sent. */
+/** Names a rejected field as the body named it. */
 const asSent = <Decided>(body: Static<typeof EndpointBody>, decide: () => Decided): Decided => {
   try {
     return decide()
@@ -168,7 +168,7 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
           decideEndpoint(state, { do: 'upsert', ...fields, overrides: withModels(state, overrides, found?.overrides) }),
         )
       })
-      // Where nothing had to change it is what was found: by now it may have been deleted.
+      // A write that changes nothing returns the row that it found: it may be deleted by now.
       const row = rowAfter(result, 'endpoints') ?? found!
       const sent = (text: string) => inSentWords(call.body, text)
       return {

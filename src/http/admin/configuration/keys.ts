@@ -1,4 +1,4 @@
-// `/admin/v1/keys`. The plaintext of a key leaves in one answer, once; nothing but its digest is kept.
+// `/admin/v1/keys`. The plaintext of a key leaves in one response, once; only its digest is stored.
 import {
   ApiKeyChanged,
   type ApiKeyCommand,
@@ -28,7 +28,7 @@ export interface KeyDeps {
   newId(prefix: IdPrefix): string
   newApiKey(): string
   nowMs(): number
-  /** What `last_used_at` shows: uses on this instance since it started. */
+  /** Source of `last_used_at`: uses on this instance since it started. */
   readonly lastUses: Pick<LastUses, 'lastUsedAt'>
 }
 
@@ -71,7 +71,9 @@ const visibleKey = (state: ControlReader, principal: Principal, id: string): Api
   return row
 }
 
-/** Commits a command about the key of the call, if the caller may see it; `commandOn` gets the key as it is before. */
+/**
+ * Commits a command about the key of the call, if the caller may see it. `commandOn` gets the key before the change.
+ */
 const writeKey = (
   commit: Commit,
   call: Parameters<typeof write>[1] & { readonly params: Readonly<Record<string, string>> },
@@ -86,7 +88,7 @@ const writeKey = (
   )
 }
 
-/** A key without `*` means its own tenant; others have to say which. */
+/** A key without `*` means its own tenant; callers with `*` must name one. */
 const tenantOf = (principal: Principal, tenantId: string | undefined): string => {
   if (tenantId === undefined && isSuperuser(principal)) {
     throw new GatewayError('invalid_request', '"tenant_id" is required', { param: 'tenant_id' })
@@ -94,7 +96,9 @@ const tenantOf = (principal: Principal, tenantId: string | undefined): string =>
   return tenantMeant(principal, tenantId)
 }
 
-/** A key as the API shows it: never its digests, nor what only a start asks. An expired one says so. */
+/**
+ * A key as the API shows it: without its digests and the fields of the seeder. An expired key has the status `expired`.
+ */
 const viewOf = (
   { digest: _, seeded_digest: __, seeded_name: ___, ...row }: ApiKeyRow,
   { nowMs, lastUses }: KeyDeps,
@@ -103,7 +107,7 @@ const viewOf = (
   return { ...row, status: expired ? 'expired' : row.status, last_used_at: lastUses.lastUsedAt(row.id) }
 }
 
-/** The one answer that holds a plaintext; of a repeat it holds none. */
+/** The one response that holds a plaintext; for a repeat it holds none. */
 const issued = (result: CommitResult, plaintext: string, deps: KeyDeps): AdminAnswer => {
   const key = viewOf(rowAfter(result, 'keys')!, deps)
   const { id, tenant_id, name, scopes, expires_at } = key

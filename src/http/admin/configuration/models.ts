@@ -1,4 +1,4 @@
-// `/admin/v1/models`: the registry. What a write leaves out is filled from what is known of the model.
+// `/admin/v1/models`: the registry. Fields that a write omits are filled from known facts about the model.
 import type { ControlReader } from '../../../domain/control.ts'
 import { changedFields, closed } from '../../../domain/kernel/fields.ts'
 import { Rejection } from '../../../domain/kernel/rejection.ts'
@@ -46,7 +46,7 @@ const ProviderId = t.String({ minLength: 1, maxLength: 64 })
 const NewModel = closed(t.Object({ name: ModelName, provider_id: ProviderId, ...Writable }))
 const EditedModel = closed(t.Object({ name: t.Optional(ModelName), provider_id: t.Optional(ProviderId), ...Writable }))
 
-/** Fields that are filled when a write leaves them out. */
+/** Fields that are filled when a write omits them. */
 const FILLED = [
   'context_window',
   'max_output_tokens',
@@ -96,7 +96,7 @@ const getModel = ({ live }: ModelDeps): AdminRoute =>
     handle: ({ params }) => ({ body: viewOf(live.control, modelOf(live.control, params.id!)) }),
   })
 
-/** A row as of the log's end: an id that this instance does not know yet may have been made on another. */
+/** A row as of the log's end: a model that this instance has not folded yet may have been created on another. */
 const settled = async <Row>(commit: Commit, call: AdminCall, read: (state: ControlReader) => Row): Promise<Row> => {
   let row: Row | undefined
   await commit({
@@ -109,7 +109,7 @@ const settled = async <Row>(commit: Commit, call: AdminCall, read: (state: Contr
   return row!
 }
 
-/** Every field of a full write: what it says, else what is known, else the default. */
+/** Every field of a full write: the sent value, else the known one, else the default. */
 const wholeModel = async (
   body: Static<typeof EditedModel>,
   name: string,
@@ -179,7 +179,7 @@ const createModel = (deps: ModelDeps): AdminRoute =>
     },
   })
 
-/** The same capabilities as before are not the operator's word: a GET, edit, PUT keeps who said them. */
+/** Unchanged capabilities do not become the operator's: a GET, edit, PUT keeps their source. */
 const keepSource = (row: ModelRow | undefined, fields: Partial<ModelFields>): Partial<ModelFields> => {
   if (fields.capabilities === undefined) return fields
   const same =

@@ -1,4 +1,5 @@
-// `/admin/v1/operators`: who may sign in to the console. Names are people's: with `*` only, and erased with their operator.
+// `/admin/v1/operators`: the operators that may sign in to the console. Names are personal data: visible with `*` only,
+// and erased with their operator.
 
 import { decideOperator, type OperatorRow } from '../../../domain/access/operator.ts'
 import { nameOf, Password, requirePassword, Username } from '../../../domain/access/password-policy.ts'
@@ -40,14 +41,17 @@ const operatorOf = (state: ControlReader, id: string): OperatorRow => {
   return row
 }
 
-/** Never a digest, and nothing of what is sealed but the name. */
+/** The view never has a digest, and of the sealed fields only the name. */
 const viewOf = (row: OperatorRow, { live, operators }: OperatorDeps) => {
   const { id, created_at, updated_at, revision, password_changed_at } = row
   const sessions = live.control.table('sessions').find('operator', id).length
   return { id, username: operators.usernameOf(row), password_changed_at, sessions, created_at, updated_at, revision }
 }
 
-/** The call without its passwords in the digest of its body: that stands in the log for ever, and is quicker to guess at than what is sealed. */
+/**
+ * The call with a digest of its body that leaves out the passwords: the digest stays in the log for ever, and is
+ * cheaper to guess at than the sealed hash.
+ */
 const withoutPasswords = <Body extends { password: string; confirm?: string; current_password?: string }>(
   call: AdminCall<Body>,
   causeKey: Uint8Array,
@@ -61,9 +65,10 @@ const withoutPasswords = <Body extends { password: string; confirm?: string; cur
 }
 
 /**
- * The row that a repeat is answered with; throws 409 when the first request set another password. The digest of the body says nothing of passwords, but the hash
- * that the first request left behind does. Where that is erased (changed again, or the operator deleted) nobody can tell any more, and a success would say that
- * this password is set: 409 too. Of `current_password` nothing is left to compare with.
+ * The row for the response to a repeat. Throws 409 when the first request set another password. The digest of the body
+ * does not cover the passwords, but the hash that the first request stored does. Where that hash is erased (changed
+ * again, or the operator deleted), the comparison is impossible, and a success would claim that this password is set:
+ * 409 too. `current_password` cannot be compared at all.
  */
 const repeatedRow = async (
   result: CommitResult,
@@ -77,7 +82,7 @@ const repeatedRow = async (
   throw new Rejection('conflict', message, 'Idempotency-Key')
 }
 
-/** What a write answers with that may be a repeat. */
+/** The row for the response to a write that may be a repeat. */
 const rowOfWrite = async (result: CommitResult, body: { password: string; confirm?: string }, deps: OperatorDeps) =>
   result.repeated ? await repeatedRow(result, body, deps) : rowAfter(result, 'operators')!
 
@@ -132,10 +137,13 @@ const createOperator = (deps: OperatorDeps): AdminRoute =>
     },
   })
 
-/** Whoever changes the own password proves to know it: an unlocked screen is not enough. Throws 403 naming the field. */
+/**
+ * An operator who changes the own password proves to know it: an unlocked screen is not enough. Throws 403 naming the
+ * field.
+ */
 const requireCurrent = async (call: AdminCall, row: OperatorRow, current: string | undefined, deps: OperatorDeps) => {
   const { type, id } = call.principal.actor
-  if (type !== 'operator' || id !== row.id) return // with `*`, another's password is set anew
+  if (type !== 'operator' || id !== row.id) return // with `*`, sets the password of another operator
   const refused = (message: string) => new GatewayError('permission_error', message, { param: 'current_password' })
   if (current === undefined) throw refused('"current_password" is needed to change your own password')
   const username = deps.operators.usernameOf(row) ?? ''
@@ -154,7 +162,8 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
     async handle(call) {
       const id = call.params.id!
       const asked = withoutPasswords(call, deps.causeKey)
-      // First: of a repeat the current password is another one by now, and the log's end says who there is.
+      // First of all: at a repeat, the current password has changed already, and the operator may exist only at the
+      // log's end.
       const known: { row: OperatorRow | null } = { row: null }
       const before = await precheck(
         deps.commit,
@@ -186,7 +195,7 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
     },
   })
 
-/** Name and password as they were can never be opened again, wherever copies of the log are. */
+/** After this, name and password cannot be opened again, wherever copies of the log are. */
 const eraseBefore = async (result: CommitResult, { operators }: OperatorDeps): Promise<void> => {
   if (result.repeated) return
   const before = result.changes.find(({ table }) => table === 'operators')?.before as OperatorRow | null | undefined

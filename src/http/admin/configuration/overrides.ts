@@ -1,4 +1,5 @@
-// `/admin/v1/overrides`, `/guardrails` and the kill switch of a provider. Rows are only added: what is to end is written again with `enabled` false.
+// `/admin/v1/overrides`, `/guardrails` and the kill switch of a provider. Rows are only added: an override ends by a
+// row with `enabled` false.
 
 import type { ControlReader } from '../../../domain/control.ts'
 import { closed, Nullable } from '../../../domain/kernel/fields.ts'
@@ -19,7 +20,9 @@ import { rowAfter, write } from '../write.ts'
 
 export interface OverrideDeps {
   readonly live: Pick<LiveState, 'control'>
-  /** Also while the configuration is frozen: this is how a freeze ends, and how a provider is stopped meanwhile. */
+  /**
+   * Works while the configuration is frozen, too: so that a freeze can end, and a provider can be stopped meanwhile.
+   */
   readonly commit: Commit
   newId(prefix: IdPrefix): string
   nowMs(): number
@@ -27,7 +30,7 @@ export interface OverrideDeps {
 
 const READ = ['usage:read', 'providers:admin'] as const
 const WRITE = ['providers:admin'] as const
-/** More than the default of other lists: the newest rows are what decides. */
+/** More than the default of other lists: the newest rows are those in force. */
 const RECENT = 100
 
 const OverrideBody = closed(
@@ -55,21 +58,24 @@ const viewOf = ({ superseded: _, taken_over: __, writer_tenant_id: ___, ...row }
   in_force: inForce,
 })
 
-/** As a row has it: what is imposed with `*` is taken back with `*` alone. */
+/** The writer as rows store it: what `*` imposed can be taken back with `*` alone. */
 const writerOf = (principal: Principal): string | null => (isSuperuser(principal) ? null : principal.tenantId)
 
-/** What names a thing that each tenant may have of its own, by a name that several may have. */
+/** Targets of a kind that each tenant may have of its own: several tenants may use the same name. */
 const NAMED_BY_MANY = /^(?:endpoint|tool):/
 const MODEL = 'model:'
 
-/** Whether a target is a word as a model that no model of the registry has: an alias of an endpoint scope, of whichever tenants, or a name to come. */
+/**
+ * Whether a target names a model that the registry does not have: an alias of an endpoint scope, of any tenant, or a
+ * later model.
+ */
 const isNoModel = (state: ControlReader, target: string): boolean =>
   target.startsWith(MODEL) && !isModel(state, target.slice(MODEL.length))
 
 /**
- * Which rows the caller may be shown: another tenant's key does not exist for it, nor does a slug or the name of a tool that it has not. So one that is
- * everybody's is listed where it names what the caller has itself or what is everybody's, or was written with a key of its tenant. What other tenants have
- * is not asked: else a row that comes or goes would tell.
+ * Which rows the caller may see: another tenant's key does not exist for it, nor does a slug or tool name that it does
+ * not have. So a global row is listed where it names something of the caller's own or something global, or was written
+ * with a key of its tenant. What other tenants have does not count: a row that appears or vanishes would reveal it.
  */
 const visibleRows = (state: ControlReader, principal: Principal): ((row: OverrideRow) => boolean) => {
   if (isSuperuser(principal)) return () => true
@@ -79,7 +85,7 @@ const visibleRows = (state: ControlReader, principal: Principal): ((row: Overrid
     seen.add(`endpoint:${slug}`)
     for (const alias of aliases) seen.add(`${MODEL}${alias.toLowerCase()}`)
   }
-  // Requests are compared with the name as it is written.
+  // Requests are compared with the name in its exact case.
   for (const [, { name, tenant_id }] of state.table('tools').rows())
     if (seesTenant(principal, tenant_id)) seen.add(`tool:${name}`)
   const isOwnKey = (id: string) => state.table('keys').get(id)?.tenant_id === principal.tenantId
@@ -123,9 +129,11 @@ interface Meant {
 }
 
 /**
- * What a caller without `*` may not write an override about: another tenant's key, which does not exist for it, and for everybody any endpoint scope or tool,
- * and any word that no model has (it may be an alias of a scope), since it would reach each tenant that has one of the name. Whether anybody has it is not
- * asked: the answer would tell, and a name is soon taken. Of a model that is gone it may take back what its own tenant imposed.
+ * Throws for targets that a caller without `*` may not use: another tenant's key, which does not exist for it; and
+ * globally any endpoint scope or tool, and any name without a model (it may be an alias of a scope), since the override
+ * would reach each tenant that has one of the name. The check ignores whether such a target exists: the response would
+ * reveal it, and a name can be taken later. For a model that no longer exists, the caller may take back what its own
+ * tenant imposed.
  */
 const requireOwnTarget = (
   state: ControlReader,

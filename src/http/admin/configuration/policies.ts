@@ -30,7 +30,10 @@ export interface PolicyDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
   readonly commit: Commit
   newId(prefix: IdPrefix): string
-  /** Closes every circuit breaker on every instance, and answers how many have. The policies themselves always are those of the folded state. */
+  /**
+   * Closes every circuit breaker on every instance; returns how many instances have done so. Policies themselves need
+   * no reload: they are always those of the folded state.
+   */
   clearBreakers(): Promise<AppliedBy>
 }
 
@@ -84,7 +87,7 @@ const getPolicy = ({ live }: PolicyDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
   })
 
-/** The models that a body names, as rows have them. `before`: the policy that is replaced. */
+/** The models that a body names, as rows store them. `before`: the replaced policy. */
 const modelsOf = (
   state: ControlReader,
   { models, fallback }: PolicyFields,
@@ -119,7 +122,7 @@ const save = async (
     found = existing(state)
     return decidePolicy(state, { ...command, ...modelsOf(state, fields, verb === 'create' ? undefined : found) })
   })
-  // Where nothing had to change it is what was found: by now it may have been deleted.
+  // A write that changes nothing returns the row that it found: it may be deleted by now.
   const row = rowAfter(result, 'policies') ?? found!
   return { body: withWarnings(row, policyWarnings(live.control, row)), revision: result.revision }
 }
@@ -179,7 +182,7 @@ const reloadPolicies = ({ live, clearBreakers }: PolicyDeps): AdminRoute =>
     whileFrozen: true,
     answer: ReloadedView,
     async handle({ intent }) {
-      // There is no row of its own: its revision is that of everything, as this instance has it.
+      // A reload has no row of its own: its revision is the tip of this instance.
       requireMatch(intent.ifMatch, { revision: live.status().tip })
       const applied = await clearBreakers()
       const revision = live.status().tip

@@ -1,4 +1,5 @@
-// `/admin/v1/prices/corrections`: what tokens really cost in a range of time. Nothing is booked anew; reads of usage take `cost=corrected`.
+// `/admin/v1/prices/corrections`: the true price of tokens in a range of time. Booked costs stay as they are; reads of
+// usage take `cost=corrected`.
 import { closed, Nullable } from '../../../domain/kernel/fields.ts'
 import {
   CorrectionPrices,

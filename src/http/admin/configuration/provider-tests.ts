@@ -1,4 +1,4 @@
-// `/admin/v1/providers/{id}/test` and its history. A test is a decision: who asked, and what every check came to.
+// `/admin/v1/providers/{id}/test` and its history. A test is a decision: its actor, and the result of every check.
 import { closed, distinct } from '../../../domain/kernel/fields.ts'
 import type { ProviderRow } from '../../../domain/registry/provider.ts'
 import {
@@ -29,7 +29,7 @@ const NewTest = closed(
   }),
 )
 
-/** What is to be checked, each once, in the order of the documentation; all of it when nothing is named. */
+/** The checks to run, each once, in the order of the documentation; all of them when none is named. */
 const checksOf = (named: readonly string[] = []): readonly Check[] => {
   const unknown = named.find((name) => !(CHECKS as readonly string[]).includes(name))
   if (unknown !== undefined) {
@@ -41,7 +41,9 @@ const checksOf = (named: readonly string[] = []): readonly Check[] => {
   return wanted.length === 0 ? CHECKS : CHECKS.filter((check) => wanted.includes(check))
 }
 
-/** Who answers the sample: the model that is named, else the active one of the first priority, the earliest made of several. */
+/**
+ * The model for the sample: the named one, else the active one of the first priority, the earliest created of several.
+ */
 const entryOf = (provider: ProviderRow, named: string | undefined, deps: ProviderDeps): CatalogueEntry | null => {
   const entries = deps.providerWork.entriesOf(provider.id)
   if (named !== undefined) {
@@ -53,7 +55,7 @@ const entryOf = (provider: ProviderRow, named: string | undefined, deps: Provide
     const row = models.get(entry.modelId)
     return row?.status === 'active' ? [{ entry, priority: row.priority, id: entry.modelId }] : []
   })
-  // Ids are made in the order of time.
+  // Ids sort by time of creation.
   active.sort((a, b) => a.priority - b.priority || (a.id < b.id ? -1 : 1))
   return active[0]?.entry ?? null
 }

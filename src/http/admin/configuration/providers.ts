@@ -37,7 +37,7 @@ const ReplacedProvider = closed(
 )
 const PatchedProvider = closed(t.Object({ name: t.Optional(ProviderName), ...Writable }))
 
-/** `killed`: for everybody, or for the caller's tenant. */
+/** `killed`: globally, or for the caller's tenant. */
 const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDeps) => {
   const { credential: _, ...row } = provider
   const killed = deps.steering.overrides(tenantId, deps.nowMs()).killedProviderIds.has(provider.id)
@@ -46,7 +46,7 @@ const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDe
   return { ...row, ...credentialView(provider), adapter_ready: deps.adapterReady(provider), killed, health, last_test }
 }
 
-/** What the last test of it came to; null when there was none. */
+/** Result of the provider's last test; null when there was none. */
 const lastTest = ({ id }: ProviderRow, { live }: ProviderDeps) => {
   const row = testsOf(live.control, id).find((tested) => shownKind(tested) === 'test')
   if (row === undefined) return null
@@ -64,7 +64,7 @@ const kindOf = (text: string, kinds: KindTable) => {
   })
 }
 
-/** Every field of a full write: what it says, else the default. */
+/** Every field of a full write: the sent value, else the default. */
 const wholeProvider = (body: Static<typeof ReplacedProvider>, kinds: KindTable): ProviderFields => {
   const { name: _, status: __, enabled: ___, ...given } = body
   const kind = kindOf(given.kind, kinds)
@@ -167,14 +167,17 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
     },
   })
 
-/** An address that this installation never connects to is told now rather than at the first request. Of names, only their addresses could tell. */
+/**
+ * Rejects an address that this installation never connects to now, rather than at the first request. Host names pass:
+ * only their resolution could show it.
+ */
 const requireReachable = (text: string | null | undefined, { allowPrivate }: ProviderDeps): void => {
   const url = text == null ? null : URL.parse(text)
   const refusal = url === null ? null : urlRefusal(url, allowPrivate)
   if (refusal !== null) throw new Rejection('invalid', `base_url cannot be used: ${refusal}`, 'base_url')
 }
 
-/** What a change must leave sound when it touches one of these. */
+/** Fields that are validated together when a change touches one of them. */
 const SOUND = ['kind', 'base_url', 'region', 'options'] as const
 
 const requireSound = (row: Pick<ProviderFields, (typeof SOUND)[number]>, kinds: KindTable): void => {

@@ -1,4 +1,4 @@
-// `/admin/v1/providers/{id}/sync-models`, and the synchronisation that a new credential asks for. Its counts are recorded.
+// `/admin/v1/providers/{id}/sync-models`, and the synchronisation after a new credential. Its counts are recorded.
 import type { Cause } from '../../../domain/kernel/decision.ts'
 import type { ProviderRow } from '../../../domain/registry/provider.ts'
 import { cutDetail, decideProviderTest, type ProviderTestRow } from '../../../domain/registry/provider-test.ts'
@@ -11,12 +11,18 @@ import { ModelSyncView } from '../answers/work.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
 import { rowAfter } from '../write.ts'
 
-/** What a synchronisation came to, and the decision to name: the last one that created models, else the one that records it. */
+/**
+ * Result of a synchronisation, and the decision to name: the last one that created models, else the one that records
+ * it.
+ */
 export type Synced =
   | { readonly summary: SyncSummary; readonly error: null; readonly revision: string }
   | { readonly summary: null; readonly error: GatewayError; readonly revision: string }
 
-/** Registers what the provider lists and the registry lacks. What the provider fails with is recorded and answered; other errors are thrown. */
+/**
+ * Registers the models that the provider lists and the registry lacks. A failure of the provider is recorded and
+ * returned; other errors are thrown.
+ */
 export const syncProvider = async (
   call: AdminCall,
   provider: ProviderRow,
@@ -44,7 +50,7 @@ export const syncProvider = async (
       success,
       results: [result],
     }
-    // A failure is no result to repeat: whoever asks again has it tried again.
+    // A failure is not stored for repeats: a retry of the request tries again.
     return deps.commit({ actor, cause: success ? cause : null, decide: (state) => decideProviderTest(state, tested) })
   }
   try {
@@ -68,7 +74,10 @@ export const syncProvider = async (
   }
 }
 
-/** These say nothing of the provider: its kind cannot list, the operator left, or too much is under way. */
+/**
+ * Errors without information about the provider: its kind cannot list, the operator disconnected, or too much is under
+ * way.
+ */
 const NOT_TRIED: readonly string[] = ['not_implemented', 'request_canceled', 'rate_limited']
 
 const syncRoute = (deps: ProviderDeps): AdminRoute =>

@@ -1,4 +1,5 @@
-// `/admin/v1/tenants`. The registry of tenants follows its scope alone; who has `usage:read` sees its own tenant, and what another owns only `*` deletes.
+// `/admin/v1/tenants`. The registry of tenants depends on its scope alone. A caller with `usage:read` sees its own
+// tenant, and only `*` deletes what another tenant owns.
 
 import {
   decideTenant,
@@ -34,7 +35,7 @@ const NewTenant = closed(t.Composite([t.Object({ slug: TenantSlug }), TenantFiel
 const EditedTenant = closed(t.Composite([t.Object({ slug: t.Optional(TenantSlug) }), TenantFields]))
 const Force = t.Object({ force: t.Optional(t.Union([t.Literal('true'), t.Literal('false')])) })
 
-/** What is deleted with a tenant. */
+/** Tables whose rows are deleted with a tenant. */
 const OWNED = [
   'keys',
   'policies',
@@ -46,18 +47,21 @@ const OWNED = [
   'tool_policies',
 ] as const
 
-/** The whole registry for those who keep it; a reader's own tenant. */
+/** Callers with `tenants:admin` see the whole registry; others see their own tenant. */
 const sees = (principal: Principal, id: string): boolean =>
   isSuperuser(principal) || principal.scopes.includes('tenants:admin') || principal.tenantId === id
 
-/** The tenant of this id; throws 404. */
+/** The tenant of this id. Throws 404. */
 const tenantOf = (state: ControlReader, id: string): TenantRow => {
   const row = state.table('tenants').get(id)
   if (row === undefined) throw new Rejection('not_found', `no tenant has the id "${id}"`)
   return row
 }
 
-/** Throws 403 when a key without `*` would limit another tenant, or no longer: that is felt by each of its requests, and no part of keeping the registry. */
+/**
+ * Throws 403 when a key without `*` would set or lift limits of another tenant: each of that tenant's requests would
+ * feel it, which is beyond the registry.
+ */
 const requireSameLimits = (row: TenantRow, rate_limits: RateLimits | null, principal: Principal): void => {
   if (seesTenant(principal, row.id) || Object.keys(changedFields<TenantRow>(row, { rate_limits })).length === 0) return
   const message = 'a key without the scope "*" cannot change the limits of another tenant; send them as they are'
@@ -187,7 +191,7 @@ const eraseContent = ({ commit, content }: TenantDeps): AdminRoute =>
         call,
         (state) => state.table('tenants').get(id),
         (state) => {
-          // What belongs to another tenant does not exist, though the registry shows that tenant.
+          // Rows of another tenant do not exist for the caller, though the registry shows that tenant.
           if (!seesTenant(call.principal, id)) throw new Rejection('not_found', `no tenant of yours has the id "${id}"`)
           return decideTenant(state, { do: 'erase_content', id })
         },

@@ -68,7 +68,10 @@ const visibleTool = (state: ControlReader, principal: Principal, id: string): To
   return row
 }
 
-/** Who is to own a tool: everybody unless a tenant is asked for. Throws 400 where the two fields contradict each other, or a tenant is missing. */
+/**
+ * The owner of a tool: global unless a tenant is given. Throws 400 where the two fields contradict each other, or the
+ * tenant is missing.
+ */
 const ownerOf = (principal: Principal, { owner, tenant_id }: Static<typeof NewTool>): string | null => {
   if (owner === 'global' && typeof tenant_id === 'string')
     throw new GatewayError('invalid_request', '"tenant_id" is for tools with the owner "tenant"', {

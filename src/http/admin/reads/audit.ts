@@ -35,7 +35,7 @@ const Query = t.Object({
 const SHOWN_WITHIN_MS = 2_000
 const POLL_MS = 20
 
-/** The audit follows the chain by some milliseconds: who names a revision is shown it. */
+/** The audit follows the chain by some milliseconds: a caller that names a revision waits until the audit shows it. */
 const reachShown = async (headers: Headers, { audit }: AuditRouteDeps): Promise<void> => {
   const revision = headers.get(MIN_REVISION)
   if (revision === null) return
@@ -52,7 +52,10 @@ const reachShown = async (headers: Headers, { audit }: AuditRouteDeps): Promise<
 
 const HIDDEN = '[hidden]'
 
-/** A value of a row without the keys and tenants of others that it names (`key:<id>`, `tenant:<id>`). Keys of the own tenant are never forgotten. */
+/**
+ * A value of a row, with the keys and tenants of others hidden (`key:<id>`, `tenant:<id>`). Keys of the own tenant stay
+ * in their table for good.
+ */
 const ownOnly = (value: unknown, state: ControlReader, tenantId: string): unknown => {
   if (typeof value === 'string') {
     const [, what, id = ''] = /^(key|tenant):(.+)$/s.exec(value) ?? []
@@ -64,7 +67,10 @@ const ownOnly = (value: unknown, state: ControlReader, tenantId: string): unknow
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, ownOnly(member, state, tenantId)]))
 }
 
-/** Events as the caller may see them: with `*` whole, else without what they name of other tenants, as lists of overrides and cache rules leave it out. */
+/**
+ * Events as the caller may see them: complete with `*`, else without references to other tenants, as in lists of
+ * overrides and cache rules.
+ */
 const seen = (
   events: readonly AuditEventView[],
   principal: Principal,

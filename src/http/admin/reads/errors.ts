@@ -1,4 +1,4 @@
-// `/admin/v1/errors`: requests that failed, with how many of each code there were.
+// `/admin/v1/errors`: failed requests, with the count of each code.
 
 import { ErrorsAnswer, REQUEST_COLUMNS } from '../answers/reads.ts'
 import { filterOf, pageView, RequestQuery } from '../answers/request-filter.ts'
@@ -7,7 +7,7 @@ import { reading } from '../read-store.ts'
 import { type AdminRoute, route } from '../route.ts'
 import type { RequestRouteDeps } from './requests.ts'
 
-/** What counts as a failure unless `status_min` says otherwise. */
+/** The lowest status of a failure, unless `status_min` gives another. */
 const FAILED_STATUS = 400
 
 /** Rows for `AdminDeps.furtherRoutes`. */

@@ -1,4 +1,5 @@
-// `/admin/v1/requests/{requestID}/explain`: why a request went where it went, planned again from what was recorded. The history thread plans; here it is asked.
+// `/admin/v1/requests/{requestID}/explain`: why a request was routed as it was, planned again from its records. The
+// history thread plans; this module queries it.
 import type { FrameQueries } from '../../../../projections/frames/query.ts'
 import type { RecordedRequest, RequestQueries } from '../../../../projections/requests/query.ts'
 import type { ControlReader } from '../../../domain/control.ts'
@@ -21,9 +22,9 @@ export interface ExplainDeps extends OneRequestDeps {
   readonly requests: Pick<RequestQueries, 'recorded'>
   readonly frames: FrameQueries
   readonly history: History
-  /** Names as they are now, and policies that are to stand in. */
+  /** Current names, and policies to use instead. */
   readonly live: { readonly control: ControlReader }
-  /** Whether requests could be sent to this provider now. */
+  /** Whether requests can be sent to this provider now. */
   adapterReady(providerId: string): boolean
 }
 
@@ -53,7 +54,7 @@ interface WhatIf {
   readonly asOf: Moment | null
 }
 
-/** What was planned again, or why it was not. */
+/** The plan that was made again, or why there is none. */
 type Computed =
   | { readonly answer: PlanAnswer; readonly revision: string; readonly why: null }
   | { readonly answer: null; readonly revision: string; readonly why: string }
@@ -103,7 +104,7 @@ const unknownPolicy = (id: string, asOf: Moment | null): GatewayError => {
   })
 }
 
-/** The policy that stands in: as it is now, or to be looked for in the past. Throws 404. */
+/** The policy to use instead: its current row, or its id where the past is to supply it. Throws 404. */
 const standInOf = (
   { policyId, asOf }: WhatIf,
   request: RecordedRequest,
@@ -126,7 +127,7 @@ const whatIfRead = (
   return { policy, isAsOf: asOf !== null, withoutAdapter }
 }
 
-/** The inputs of its plan, or why there are none. */
+/** The inputs of the request's plan, or why there are none. */
 const plannedOf = (request: RecordedRequest): PlannedRequest | string => {
   const { admitted, settled, tenant_id } = request
   if (request.purpose !== null) return 'the gateway called this provider by itself: nothing was planned'
@@ -150,7 +151,7 @@ const plannedOf = (request: RecordedRequest): PlannedRequest | string => {
   }
 }
 
-/** The records of the frame by which it was planned, or why there are none. */
+/** The records of the frame by which the request was planned, or why there are none. */
 const framesOf = async (
   { settled }: RecordedRequest,
   { frames }: ExplainDeps,
@@ -164,7 +165,7 @@ const framesOf = async (
   return records ?? `frame ${frame} is not kept, or has not been read from the log yet`
 }
 
-/** What the records say, in the form of a plan. */
+/** The recorded decision in the form of a plan. */
 const recordedPlan = (request: RecordedRequest, { live }: ExplainDeps) => {
   const { admitted, settled, chosen } = request
   const decision: Partial<Decision> = admitted?.decision ?? settled.decision ?? {}
@@ -202,7 +203,7 @@ const recordedPlan = (request: RecordedRequest, { live }: ExplainDeps) => {
   }
 }
 
-/** Health is considered after the order was made. */
+/** Candidates are rejected for their health only after they are ordered. */
 const isOrdered = (reason: string | null): boolean =>
   reason === null || reason === 'breaker_open' || reason === 'rate_limited'
 
@@ -246,7 +247,7 @@ const shown = (
   return { ...head, ...imagined(answer), recorded }
 }
 
-/** What would have been: nobody was called, so nothing came of it. */
+/** A hypothetical plan: no call was made, so there is no result. */
 const imagined = (answer: PlanAnswer | null) => ({
   missing: answer?.missing ?? [],
   policy: { id: null, name: null, source: null, verdict: answer?.refused == null ? null : ('refused' as const) },

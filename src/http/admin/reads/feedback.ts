@@ -1,4 +1,4 @@
-// `/admin/v1/feedback`: what clients thought of their answers, newest first.
+// `/admin/v1/feedback`: ratings of answers by clients, newest first.
 import type { FeedbackQueries } from '../../../../projections/feedback/query.ts'
 import type { ControlReader } from '../../../domain/control.ts'
 import { FeedbackGiven } from '../../../domain/events/feedback.ts'
@@ -13,7 +13,7 @@ import { Window, windowOf } from '../window.ts'
 
 export interface FeedbackRouteDeps {
   readonly feedback: FeedbackQueries
-  /** Names of providers and models, as they are called now. */
+  /** Current names of providers and models. */
   readonly live: { readonly control: ControlReader }
   nowMs(): number
 }
@@ -21,7 +21,7 @@ export interface FeedbackRouteDeps {
 const Text = t.Optional(t.String({ minLength: 1, maxLength: 256 }))
 
 const { at_ms: _, ...given } = FeedbackGiven.properties
-/** One feedback of a list: the event, with the names of today. */
+/** One feedback of a list: the event, with current names. */
 export const FeedbackRow = t.Object(
   {
     ...given,
@@ -66,7 +66,7 @@ export const feedbackRoutes = ({ feedback, live, nowMs }: FeedbackRouteDeps): re
       const { control } = live
       const shown = rows.map(({ request, at_ms, ...row }) => ({
         ...row,
-        /** Ours and unique; `request_id` may be the client's label. */
+        /** The gateway's own unique id; `request_id` may be the client's label. */
         request,
         provider: row.provider_id === null ? null : (control.table('providers').get(row.provider_id)?.name ?? null),
         model: row.model_id === null ? null : (control.table('models').get(row.model_id)?.name ?? null),

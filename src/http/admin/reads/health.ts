@@ -1,4 +1,5 @@
-// `/admin/v1/providers/health`, `/providers/{id}/probe` and `/scores`: what this instance knows of the providers, from memory; the probes of one are those of all.
+// `/admin/v1/providers/health`, `/providers/{id}/probe` and `/scores`: the providers as this instance observes them,
+// from memory. The probes of a single provider are those of all instances.
 import type { ProbeQueries } from '../../../../projections/probes/query.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { HealthBook } from '../../../state/health/book.ts'
@@ -61,7 +62,7 @@ const healthSnapshot = ({ live, catalogue, book, probeQueries, adapterReady }: H
     },
   })
 
-/** A typical request reads three times what it writes. */
+/** A typical request has three times as many prompt tokens as completion tokens. */
 const costOf = ({ inputCostPerMillion: input, outputCostPerMillion: output }: CatalogueEntry): number | null =>
   input === null || output === null ? null : (3 * input + output) / 4
 
@@ -80,7 +81,7 @@ const showScores = ({ live, catalogue, book }: HealthRouteDeps): AdminRoute =>
       const providerId = providerAsked(live.control, query.provider)
       const frame = book.current()
       const scored: { readonly entry: CatalogueEntry; readonly score: Score }[] = []
-      // Rows that serve the same name are what a plan compares.
+      // Plans compare candidates with the same name.
       for (const group of Map.groupBy(catalogue.all(), ({ name }) => name.toLowerCase()).values()) {
         const compared = group.map((entry) => ({
           cost: costOf(entry),

@@ -1,4 +1,5 @@
-// `/admin/v1/instances`: who holds something of budgets, and giving up one that is dead and whose disk will not come back.
+// `/admin/v1/instances`: the instances that hold leases of budgets, and the retirement of one that is dead and whose
+// disk will not come back.
 
 import { decideRetirement, RetirementReason } from '../../../domain/budgets/retirement.ts'
 import type { ControlReader } from '../../../domain/control.ts'
@@ -18,13 +19,13 @@ export interface InstanceDeps {
   readonly commit: Commit
   nowMs(): number
   readonly budgets: Pick<Budgets, 'standing' | 'caughtUp' | 'instances'>
-  /** Ids of the instances that announce themselves, with this one: they may have nothing to say of budgets for hours. */
+  /** Ids of the instances that announce themselves, with this one. They may publish nothing about budgets for hours. */
   liveInstances(): readonly string[]
 }
 
 const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
-/** Those that hold something, the last that spoke first, then those that were given up and hold nothing any more. */
+/** Instances that hold leases, the most recently active first, then retired ones that hold none. */
 const viewsOf = (state: ControlReader, { budgets, liveInstances }: Pick<InstanceDeps, 'budgets' | 'liveInstances'>) => {
   const live = new Set(liveInstances())
   const retirements = new Map(state.table('retirements').rows())

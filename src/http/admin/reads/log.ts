@@ -1,4 +1,5 @@
-// `/admin/v1/log`: every record of the control topic with its verdict, read by the history thread; and taking a decision back.
+// `/admin/v1/log`: every record of the control topic with its verdict, read by the history thread; and reverting a
+// decision.
 
 import type { EventRecord } from '../../../domain/kernel/decision.ts'
 import { masked } from '../../../domain/kernel/mask.ts'
@@ -26,7 +27,7 @@ export interface LogDeps {
   nowMs(): number
 }
 
-/** The log holds what every tenant's operators decided: nothing less than everything may read it. */
+/** The log holds the decisions of all tenants' operators: only `*` may read it. */
 const ALL = ['*'] as const
 const SEALED = '[sealed]'
 const BY_ID = /^[0-9a-f]{64}$/
@@ -77,7 +78,7 @@ const listLog = ({ history }: LogDeps): AdminRoute =>
     },
   })
 
-/** The record of this id, or at this offset; throws 404. */
+/** The record of this id, or at this offset. Throws 404. */
 const recordOf = async (history: History, id: string): Promise<LogDetail> => {
   const isOffset = /^\d{1,15}$/.test(id)
   const record = isOffset || BY_ID.test(id) ? await asked(history, 'record', { id: isOffset ? Number(id) : id }) : null
@@ -105,7 +106,7 @@ const showRecord = ({ history }: LogDeps): AdminRoute =>
     },
   })
 
-/** The decision, when it is one that can be taken back at all; throws 404 and 409. */
+/** The decision, when it can be reverted at all. Throws 404 and 409. */
 const revertible = async (history: History, id: string): Promise<LogDetail & { readonly id: string }> => {
   const record = await recordOf(history, id)
   const { entry, changes, changesTotal } = record
@@ -121,7 +122,7 @@ const revertible = async (history: History, id: string): Promise<LogDetail & { r
   return { ...record, id: entry.id }
 }
 
-/** Throws the refusal; one that rests on later decisions names them. */
+/** Throws the rejection; one caused by later decisions names them. */
 const explained = async (error: unknown, { live, history }: LogDeps, { entry, changes }: LogDetail): Promise<never> => {
   const isConflict = error instanceof Rejection && error.reason === 'conflict'
   const rows = isConflict ? changedSince(live.control, changes).map(({ table, id }) => ({ table, id })) : []
@@ -188,7 +189,7 @@ const tried = (commit: Commit, { principal }: AdminCall, decide: (state: LiveSta
     },
   })
 
-/** A secret that the revert has put out of use goes with its data key, as after any other write. */
+/** A secret that the revert has replaced is erased with its data key, as after any other write. */
 const eraseReplaced = async ({ dataKeys }: LogDeps, { changes }: CommitResult): Promise<void> => {
   const keyOf = (row: unknown) => (row as { credential?: { key_id: string } | null } | null)?.credential?.key_id
   for (const { before, after } of changes) {

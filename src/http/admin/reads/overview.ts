@@ -1,4 +1,4 @@
-// `/admin/v1/overview`: one page of everything. Usage from the read model, the health of the providers from memory.
+// `/admin/v1/overview`: a summary of everything. Usage from the read model, the health of the providers from memory.
 import type { UsageFilter, UsageReads } from '../../../../projections/usage/query.ts'
 import type { ControlReader } from '../../../domain/control.ts'
 import { t } from '../../../lib/schema/schema.ts'
@@ -16,7 +16,7 @@ export interface ProviderStateDeps {
   adapterReady(provider: { readonly id: string }): boolean
 }
 
-/** The providers and how they do, as this instance sees it. */
+/** The providers and their health, as this instance observes them. */
 export const providerStates = ({ live, healthOf, adapterReady }: ProviderStateDeps) =>
   [...live.control.table('providers').rows()].slice(0, MAX_LIMIT).map(([id, { name, status }]) => ({
     provider_id: id,

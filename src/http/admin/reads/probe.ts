@@ -1,4 +1,5 @@
-// `/admin/v1/providers/{id}/probe`. Its result is telemetry; with an `Idempotency-Key` it is a decision too, so that every instance answers a repeat from it.
+// `/admin/v1/providers/{id}/probe`. Its result is telemetry; with an `Idempotency-Key` it is a decision too, so that
+// every instance can reply to a repeat.
 import type { ControlReader } from '../../../domain/control.ts'
 import type { ProviderRow } from '../../../domain/registry/provider.ts'
 import {
@@ -20,7 +21,7 @@ import { rowAfter, write } from '../write.ts'
 
 export interface ProbeRouteDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
-  /** Refuses while frozen. */
+  /** Rejects while frozen. */
   readonly commit: Commit
   readonly probes: Pick<Probes, 'probe'>
   newId(prefix: IdPrefix): string
@@ -46,7 +47,7 @@ const recordOf = ({ ok, latencyMs, message, errorCode, upstreamStatus, models }:
   ...(models === null ? {} : { models }),
 })
 
-/** What was recorded, as it was answered the first time. */
+/** The recorded result, in the form of the first response. */
 const recorded = (state: ControlReader, { provider_id: id, created_at, success, results }: ProviderTestRow) => {
   const { latency_ms, detail, error_code = null, upstream_status = null, models = null } = results[0]!
   const name = state.table('providers').get(id)?.name ?? id

@@ -1,4 +1,4 @@
-// `/admin/v1/system`: what runs here, how it and what it needs are doing, and with which settings.
+// `/admin/v1/system`: the running program, its state and that of its dependencies, and its settings.
 import { Nullable } from '../../../domain/kernel/fields.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { LiveState } from '../../../state/port.ts'
@@ -13,9 +13,9 @@ export interface SystemRouteDeps extends ProviderStateDeps {
   readonly build: Build
   /** Which optional parts are configured: `{ log: 'embedded', database: 'embedded', redis: 'none' }`. */
   readonly components: Readonly<Record<string, string>>
-  /** What `/ready` says. */
+  /** The readiness, as in `/ready`. */
   look(): Promise<Readiness>
-  /** How far the read models are, by the worker's last reports. Rejects while Postgres is away. */
+  /** Progress of the read models, by the worker's last reports. Rejects while Postgres is unavailable. */
   projections(): Promise<readonly ProjectionView[]>
   instanceCounts(): { readonly live: number; readonly diverged: number; readonly behindRecords: number }
   /** Id of this process start. */
@@ -97,7 +97,7 @@ const shownCheck = (result: CheckResult | undefined) => {
 }
 
 const projectionViews = async (deps: SystemRouteDeps) => {
-  const views = await deps.projections().catch(() => null) // the check of the database says what is wrong
+  const views = await deps.projections().catch(() => null) // the check of the database reports the failure
   return (
     views?.map(({ model, lagMs, behindRecords, poisonRecords, ageMs }) => ({
       name: model,

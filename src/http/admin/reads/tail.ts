@@ -1,5 +1,6 @@
-// `/admin/v1/requests/stream`: requests as they are settled, as server-sent events. Each stream asks the read model once a second from where it stands;
-// the id of an event says where that is, so that a client that comes back misses nothing of the last day.
+// `/admin/v1/requests/stream`: requests as they are settled, as server-sent events. Each stream queries the read model
+// once a second from its place. The id of an event holds that place, so that a client that reconnects within a day
+// misses nothing.
 import type { LogPlace, RequestFilter, TailRow } from '../../../../projections/requests/query.ts'
 import { pause } from '../../../lib/event-loop/sleep.ts'
 import { t } from '../../../lib/schema/schema.ts'
@@ -18,26 +19,26 @@ export interface TailDeps extends RequestRouteDeps {
 }
 
 interface TailTiming {
-  /** Between two looks at the read model. */
+  /** Time between two queries of the read model. */
   readonly pollMs: number
-  /** After so long without an event there is a comment, so that whatever stands between sees life. */
+  /** After this time without an event the stream sends a comment, so that proxies do not time out. */
   readonly heartbeatMs: number
-  /** A stream ends after this; clients come back by themselves, to whichever instance. */
+  /** A stream ends after this; clients reconnect by themselves, to any instance. */
   readonly lifetimeMs: number
 }
 
 const TIMING: TailTiming = { pollMs: 1_000, heartbeatMs: 15_000, lifetimeMs: 3_600_000 }
-/** Of one instance: each costs Postgres a query a second. */
+/** Per instance: each stream costs Postgres a query a second. */
 export const MAX_STREAMS = 32
-/** Of these for the keys of one tenant, that others find room: those of a key with `*` are not counted. */
+/** Share of one tenant's keys, so that others find room. Streams of keys with `*` do not count. */
 export const MOST_OF_A_TENANT = 16
-/** Between two looks of who is behind. */
+/** Time between two queries of a stream that is behind. */
 const CATCH_UP_MS = 50
 const RESUME = 'Last-Event-ID'
 const PLACE = /^\d{1,5}\.\d{1,15}(-\d{1,5}\.\d{1,15}){0,1023}$/
 const HEADERS = { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
 
-/** `0.17-1.4`: of each partition the first offset that is not shown yet. */
+/** `0.17-1.4`: of each partition the first offset that was not sent yet. */
 const writtenPlace = (place: LogPlace): string =>
   [...place].map(([partition, next]) => `${partition}.${next}`).join('-')
 
@@ -64,7 +65,7 @@ const framesOf = (rows: readonly TailRow[], from: LogPlace): string => {
 
 interface Tail {
   readonly from: LogPlace
-  /** By what its client may see at this moment; null: nothing any more. */
+  /** The filter by what the client may see at this moment; null: nothing any more. */
   filter(): RequestFilter | null
   readonly signal: AbortSignal
 }
@@ -80,7 +81,7 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
       yield `event: end\n${sseFrame('{"reason":"who asks may no longer"}')}`
       return
     }
-    // While Postgres is away nothing is missed: the place stays.
+    // While Postgres is unavailable nothing is missed: the place stays.
     const found = await requests.since(place, filter).catch(() => null)
     const text = found === null ? ': the read store cannot be read now\n\n' : framesOf(found.rows, place)
     const isQuiet = text === '' && performance.now() - toldMs < timing.heartbeatMs
@@ -93,7 +94,7 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
   }
 }
 
-/** Ends with the signal of its client, whoever notices first. */
+/** Ends together with the signal of its client, in either order. */
 const untilLeft = (text: AsyncGenerator<string, void>, leave: () => void): AsyncIterable<string> => ({
   [Symbol.asyncIterator]: () => ({
     async next() {
@@ -116,7 +117,7 @@ const untilLeft = (text: AsyncGenerator<string, void>, leave: () => void): Async
 /** Rows for `AdminDeps.furtherRoutes`. */
 export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
   const timing = { ...TIMING, ...deps.timing }
-  /** The tenant of each that is counted, null of the others. */
+  /** The tenant of each counted stream, null for the others. */
   const streams = new Map<AbortController, string | null>()
   const ofTenant = (tenantId: string): number => [...streams.values()].filter((each) => each === tenantId).length
   const enter = (principal: Principal): AbortController => {
@@ -150,13 +151,13 @@ export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
           fromMs: deps.nowMs() - DAY_MS,
           toMs: deps.nowMs() + DAY_MS,
         })
-        filterFor(principal) // what is wrong with the query is said at once
+        filterFor(principal) // an invalid query fails at once
         const filter = (): RequestFilter | null => {
           const who = principalNow()
           try {
             return who === null ? null : filterFor(who)
           } catch {
-            return null // the tenant that it asks for is another one's by now, or gone
+            return null // the named tenant is not visible any more, or deleted
           }
         }
         const from = placeOf(request.headers) ?? (await reading(deps.requests.place()))

@@ -36,13 +36,13 @@ export interface UsageRouteDeps extends UsageFilterDeps {
 
 const SCOPES = ['usage:read'] as const
 
-/** A window as it is shown. */
+/** A window as responses show it. */
 export const shownWindow = ({ fromMs, toMs }: TimeWindow) => ({
   from: shownTime(fromMs),
   to: shownTime(toMs),
 })
 
-/** Breakdowns that know providers and models; the others hold what was asked of all of them together. */
+/** Breakdowns that a query may narrow to a provider or a model; the others count whole requests. */
 const NARROWED: readonly GroupBy[] = ['provider', 'model', 'provider_model']
 
 const groupView = (by: GroupBy, { name, model, ...figures }: UsageGroup) => {
@@ -51,7 +51,7 @@ const groupView = (by: GroupBy, { name, model, ...figures }: UsageGroup) => {
   return { [by]: by === 'model' ? model : name, ...shown }
 }
 
-/** One breakdown, the dearest first. */
+/** One breakdown, the most expensive first. */
 export const breakdown = async (usage: UsageReads, filter: UsageFilter, by: GroupBy, limit = MAX_LIMIT) => {
   const { window, groups } = await usage.groups(filter, by, limit)
   return { window, rows: groups.map((group) => groupView(by, group)) }
