@@ -4,7 +4,7 @@ import { authTable, consoleAuthRoutes } from '../../src/http/console-auth.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { docsRoutes } from '../../src/http/docs/routes.ts'
 import { schemaRoutes } from '../../src/http/docs/schema-routes.ts'
-import { inferenceRoutes } from '../../src/http/inference.ts'
+import { hotRoutes, inferenceRoutes } from '../../src/http/inference.ts'
 import { operationsRoutes } from '../../src/http/operations.ts'
 import { furnish } from './admin/world/furnished.ts'
 
@@ -19,7 +19,7 @@ export const mounted = [
   adminRoutes(gateway.deps),
   consoleAuthRoutes(consoleDeps, () => {}),
   operationsRoutes({ prometheusEnabled: true, readiness: [] } as never, nothing, nothing),
-  inferenceRoutes(nothing, nothing),
+  inferenceRoutes(hotRoutes(nothing), nothing),
   docsRoutes(nothing),
   schemaRoutes(),
 ].flatMap(({ routes }) => routes as readonly { readonly method: string; readonly path: string }[])
