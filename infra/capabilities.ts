@@ -1,7 +1,7 @@
 // `bun infra/capabilities.ts <folder> [YYYY-MM-DD]`: writes the capability snapshot again from an unpacked wheel of
-// LiteLLM. Needs no network.
-// Before it, in a temporary folder: `pip download --no-deps litellm`, `python3 -m zipfile -e litellm-*.whl <folder>`.
-// LiteLLM's table is MIT-licensed (only `enterprise/` is not); the licence is copied beside the snapshot.
+// LiteLLM. No network. Before it, in a temporary folder:
+// `pip download --no-deps litellm`, `python3 -m zipfile -e litellm-*.whl <folder>`.
+// Its table is MIT-licensed (only `enterprise/` is not); the licence is copied beside the snapshot.
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
@@ -27,7 +27,7 @@ export interface TableRow {
   readonly supported_modalities?: unknown
 }
 
-/** Their provider -> the snapshot's. Others have no kind here. */
+/** LiteLLM's provider -> the snapshot's. Others have no kind here. */
 const TAKEN: Readonly<Record<string, string>> = {
   openai: 'openai',
   azure: 'azure',
@@ -47,10 +47,10 @@ const TAKEN: Readonly<Record<string, string>> = {
   cerebras: 'cerebras',
 }
 
-/** Providers whose names stand in folders of regions and commitments. */
+/** Providers whose names have folders for regions and commitments. */
 const IN_FOLDERS = new Set(['azure', 'bedrock'])
 
-/** The name as the provider itself knows it: without their prefix, and without a region's folder. */
+/** The provider's own name of a model: without LiteLLM's prefix, and without a region's folder. */
 const nameOf = (key: string, row: TableRow, provider: string): string => {
   if (IN_FOLDERS.has(provider)) return key.slice(key.lastIndexOf('/') + 1)
   const prefix = `${row.litellm_provider}/`
@@ -64,7 +64,7 @@ const letter = (value: unknown): string => (value === true ? 'y' : value === fal
 
 const rowOf = (name: string, row: TableRow): CapabilityRow => {
   const { supports_vision: says, supported_modalities: modalities } = row
-  // Some rows name what they take, and have no flag.
+  // Some rows list accepted inputs, and have no flag.
   const images = says ?? (Array.isArray(modalities) ? modalities.includes('image') : undefined)
   const stated = [
     row.supports_function_calling,
@@ -77,7 +77,7 @@ const rowOf = (name: string, row: TableRow): CapabilityRow => {
 
 const factsOf = (row: CapabilityRow): string => row.slice(1).join()
 
-/** Chat models that the table says anything about, each once: that of no region goes before that of one. */
+/** Chat models with any capability in the table, each once: an entry without a region goes before one with a region. */
 const rowsOf = (table: Readonly<Record<string, TableRow>>, provider: string): CapabilityRow[] => {
   const folders = (key: string): number => key.split('/').length
   const keys = Object.keys(table)
@@ -90,7 +90,7 @@ const rowsOf = (table: Readonly<Record<string, TableRow>>, provider: string): Ca
   }
   return [...rows.values()]
     .filter((row) => {
-      // The look-up leaves geographies and dates out by itself.
+      // The look-up itself ignores geographies and dates.
       const likest = [placeless(provider, row[0]), bareName(provider, row[0])].find(
         (name) => name !== row[0] && rows.has(name),
       )
@@ -109,7 +109,7 @@ export const snapshotOf = (
   return { source: 'litellm', version, licence: 'MIT', taken: day, providers: Object.fromEntries(providers) }
 }
 
-/** One model a line, so that a refresh shows what has changed. */
+/** One model a line, so that a refresh gives a readable diff. */
 export const snapshotText = ({ providers, ...head }: CapabilitySnapshot): string => {
   const lines = Object.entries(providers).map(
     ([provider, rows]) => `${JSON.stringify(provider)}:[\n${rows.map((row) => JSON.stringify(row)).join(',\n')}\n]`,

@@ -2,9 +2,9 @@
 export const isAtLeast: (version: string, wanted: string) => boolean
 /** The npm packages that hold Bun's binary for a machine, best first; none when there is none. */
 export const bunPackages: (machine: { platform: string; arch: string; musl: boolean; avx2: boolean }) => string[]
-/** What a gateway is started with, where the environment does not say otherwise: how the runtime keeps memory. */
+/** Settings of the runtime's memory, where the environment does not set them. */
 export const MEMORY: Readonly<Record<string, string>>
-/** The same for a process that has so many cores. */
+/** The same for a process with that many cores. */
 export const memoryOn: (cores: number) => Readonly<Record<string, string>>
-/** The settings, if that Bun starts with them; none otherwise. */
+/** The settings, if Bun starts with them; none otherwise. */
 export const knownOf: (bun: string, settings: Readonly<Record<string, string>>) => Readonly<Record<string, string>>

@@ -1,5 +1,6 @@
-// What every npm script goes through: finds or installs Bun, installs the dependencies, then hands over to Bun.
-// Plain Node 20 (or Bun), no dependencies. `BUN_CONFIG_MAX_HTTP_REQUESTS` only counts when it is set before Bun starts; hence a launcher.
+// The entry of every npm script: finds or installs Bun, installs the dependencies, then hands over to Bun.
+// Plain Node 20 (or Bun), no dependencies. `BUN_CONFIG_MAX_HTTP_REQUESTS` counts only when it is set before Bun starts;
+// hence a launcher.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
@@ -14,19 +15,22 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const MAX_HTTP_REQUESTS = '65336'
 
 /**
- * What a gateway is started with, where the environment does not say otherwise: how the runtime keeps memory, with the gain of each (docs/decisions/0042).
- * `MIMALLOC_PURGE_HOLES`: by default the free parts of pages in use go back to the kernel ten times a second, and come again as page faults, one or two a request.
- * `BUN_JSC_heapGrowthMaxIncrease`: the heap grows to 1.8 times what lives before all of it is collected, instead of three times.
+ * Settings of the runtime's memory, where the environment does not set them; docs/decisions/0042 has the gain of each.
+ * `MIMALLOC_PURGE_HOLES`: by default the free parts of pages in use go back to the kernel ten times a second, and
+ * return as page faults, one or two a request.
+ * `BUN_JSC_heapGrowthMaxIncrease`: the heap grows to 1.8 times its live objects before a full collection, instead of
+ * three times.
  */
 export const MEMORY = { MIMALLOC_PURGE_HOLES: '0', BUN_JSC_heapGrowthMaxIncrease: '0.8' }
 
 /**
- * The same for so many cores: on a single one the collector's threads only take turns with what they are to run beside (docs/decisions/0043).
+ * The same for a number of cores: on a single one, threads of the collector only compete with the threads that they are
+ * meant to run beside (docs/decisions/0043).
  * @param {number} cores
  */
 export const memoryOn = (cores) => (cores === 1 ? { ...MEMORY, BUN_JSC_useConcurrentGC: '0' } : MEMORY)
 
-/** A failure that the reader can mend: printed as one line. */
+/** A failure that the user can fix: printed as one line. */
 class LaunchError extends Error {}
 
 /** @param {string} version e.g. `1.4.4` or `1.5.0-canary.2` */
@@ -38,7 +42,7 @@ export const isAtLeast = (version, wanted) => {
 }
 
 /**
- * The npm packages that hold Bun's binary for a machine, best first.
+ * The npm packages with Bun's binary for a machine, best first.
  * @param {{ platform: string, arch: string, musl: boolean, avx2: boolean }} machine
  */
 export const bunPackages = ({ platform, arch, musl, avx2 }) => {
@@ -61,7 +65,7 @@ const thisMachine = () => {
   }
 }
 
-/** @returns {string | null} null when it does not run at all */
+/** @returns {string | null} null when the binary does not run */
 const versionOf = (bun) => {
   const { status, stdout } = spawnSync(bun, ['--version'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
   return status === 0 ? stdout.trim() : null
@@ -69,7 +73,7 @@ const versionOf = (bun) => {
 
 const localBun = (name) => join(root, '.bun', 'node_modules', name, 'bin', 'bun')
 
-/** Path and version, or null. */
+/** Path and version of an installed Bun, or null. */
 const findBun = (wanted, packages) => {
   const own = process.versions.bun
   if (own !== undefined && isAtLeast(own, wanted)) return { bun: process.execPath, version: own }
@@ -80,7 +84,9 @@ const findBun = (wanted, packages) => {
   return null
 }
 
-/** Installs the package that ships the binary itself: no install script runs, nothing is written outside the project. */
+/**
+ * Installs the package that ships the binary itself: no install script runs, nothing is written outside the project.
+ */
 const installBun = (wanted, packages) => {
   const byHand = `install Bun ${wanted} or later (https://bun.sh) and run this again`
   if (packages.length === 0)
@@ -109,7 +115,7 @@ const installBun = (wanted, packages) => {
   throw new LaunchError(`Bun ${wanted} could not be installed from npm (see above): check the network, or ${byHand}`)
 }
 
-/** A digest of what the dependencies are installed from: the lock file and our patches. */
+/** A digest of the inputs of an installation: the lock file and the patches. */
 const wantedDependencies = () => {
   const patches = join(root, 'patches')
   const files = existsSync(patches) ? readdirSync(patches).sort() : []
@@ -119,7 +125,7 @@ const wantedDependencies = () => {
   return digest.digest('hex')
 }
 
-/** Installs the dependencies when they are missing or are not those of the lock file. */
+/** Installs the dependencies when they are missing or differ from the lock file. */
 const installDependencies = (bun) => {
   const stamp = join(root, 'node_modules', '.gatelog-installed')
   const wanted = wantedDependencies()
@@ -138,19 +144,19 @@ const installDependencies = (bun) => {
   writeFileSync(stamp, wanted)
 }
 
-/** Bun does not start with a setting of its engine that it does not know: one that another version dropped is left out. */
+/** Bun does not start with an unknown setting of its engine: a setting that another version dropped is left out. */
 export const knownOf = (bun, settings) => {
   const env = { ...process.env, ...settings }
   const { status } = spawnSync(bun, ['-e', '0'], { env, stdio: 'ignore' })
   return status === 0 ? settings : {}
 }
 
-/** Scripts whose process serves. Tests and benches say themselves what they start. */
+/** Scripts whose process serves. Tests and benches set the memory of the processes that they start. */
 const SERVING = new Set(['start', 'dev'])
 
 /**
- * What each npm script runs: one or more argument lists for Bun, all of them run, the worst exit code counts.
- * `commands()`: the path of what runs commands, as a bundle.
+ * The runs of each npm script: one or more argument lists for Bun. All of them run, and the worst exit code counts.
+ * `commands()`: the path of the program that runs commands, as a bundle.
  */
 const SCRIPTS = {
   start: (rest, commands) => [[commands(), 'start', ...rest]],
@@ -168,7 +174,10 @@ const SCRIPTS = {
   security: (rest) => [['tests/security/report.ts', ...rest]],
 }
 
-/** npm forwards a signal to its shell alone, which dies of it: who stops `npm start` would leave a gateway that serves on. */
+/**
+ * npm forwards a signal to its shell alone, which dies of it: without this, stopping `npm start` would leave a gateway
+ * that serves on.
+ */
 const shell = process.env.npm_lifecycle_event === undefined ? null : process.ppid
 const LOOK_MS = 500
 
@@ -176,7 +185,7 @@ const LOOK_MS = 500
 const run = (bun, args, given) =>
   new Promise((resolve) => {
     const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: MAX_HTTP_REQUESTS, ...given, ...process.env }
-    // Heard before the child is there: under load a signal may come between its start and the next line of ours.
+    // Listens before the child exists: under load a signal may arrive between its start and the next line here.
     let child = null
     let early = null
     const forward = (signal) => {

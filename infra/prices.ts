@@ -1,5 +1,5 @@
 // `bun infra/prices.ts [YYYY-MM-DD]`: writes the price snapshot again from the installed `@pydantic/genai-prices`.
-// Needs no network: raise the package first.
+// No network: update the package first.
 // Its data is MIT-licensed; the licence is copied beside the snapshot.
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,7 +11,7 @@ const PACKAGE = '@pydantic/genai-prices'
 
 const root = join(dirname(Bun.resolveSync(PACKAGE, import.meta.dir)), '..')
 
-/** A price at a prompt length: the last tier below it, else the base. Null: none. */
+/** A price at a prompt length: that of the last tier below it, else the base. Null: none. */
 const at = (price: ModelPrice[string], above: number): number | null => {
   if (price === undefined) return null
   if (typeof price === 'number') return price
@@ -37,8 +37,8 @@ const pricesOf = (price: ModelPrice): Prices => {
 }
 
 /**
- * The prices in force on a day, and those that are known to follow. Where the price depends on the hour of the day, the
- * dearest one: a copied price cannot follow the clock.
+ * The price in force on a day, and later ones. Where the hour of the day decides, the highest: a copied price cannot
+ * follow the clock.
  */
 const datedPrices = ({ prices }: ModelInfo, day: string): PricedModel['prices'] => {
   if (!Array.isArray(prices)) return [pricesOf(prices)]
@@ -63,7 +63,7 @@ const modelOf = (model: ModelInfo, day: string): PricedModel => ({
   prices: datedPrices(model, day),
 })
 
-/** The package shows its providers one by one only; which there are stands in its text. */
+/** The package exports its providers only one by one; their list is in its source text. */
 const providersOf = (): Provider[] => {
   const text = readFileSync(join(root, 'dist/index.js'), 'utf8')
   const ids = new Set([...text.matchAll(/^ {4}id: "([^"]+)",$/gm)].map((match) => match[1]!))
@@ -85,7 +85,7 @@ export const snapshotOf = (day: string): PriceSnapshot => {
   return { source: PACKAGE, version, licence: 'MIT', taken: day, providers }
 }
 
-/** One model a line, so that a refresh shows what has changed. */
+/** One model a line, so that a refresh gives a readable diff. */
 export const snapshotText = ({ providers, ...head }: PriceSnapshot): string => {
   const lines = providers.map(({ models, ...provider }) => {
     const rows = models.map((model) => JSON.stringify(model)).join(',\n')

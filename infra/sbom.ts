@@ -1,6 +1,6 @@
-// `npm run sbom`: the bill of materials of this program as CycloneDX 1.6 JSON, from `bun.lock` and the installed
-// packages. The same lock and the same machine give the same bytes: no clock, no randomness. Licences are those that
-// the installed packages name; packages of other platforms are not installed.
+// `npm run sbom`: the components of this program, as CycloneDX 1.6 JSON, from `bun.lock` and the installed packages.
+// The same lock on the same kind of machine gives the same bytes: no clock, no randomness. Licences are those that the
+// installed packages name; packages of other platforms are not installed.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ interface Needs {
   readonly devDependencies?: Names
   readonly peerDependencies?: Names
 }
-/** `name@version`, registry, what it needs, integrity. */
+/** `name@version`, registry, dependencies, integrity. */
 type Locked = readonly [id: string, registry: string, needs: Needs, integrity: string]
 export interface Lock {
   readonly workspaces: { readonly '': Needs }
@@ -22,7 +22,7 @@ export interface Lock {
   readonly packages: Readonly<Record<string, Locked>>
 }
 
-/** `required`: it runs with the gateway. `optional`: it may be missing. `excluded`: for building and testing only. */
+/** `required`: runs with the gateway. `optional`: may be missing. `excluded`: for building and testing only. */
 type Scope = 'required' | 'optional' | 'excluded'
 
 export interface Component {
@@ -37,7 +37,7 @@ export interface Component {
   readonly properties?: readonly { readonly name: string; readonly value: string }[]
 }
 
-/** What we read of a package that is installed; null: it is not. */
+/** The fields read of an installed package; null: it is not installed. */
 export type Installed = (path: string) => { readonly license?: unknown } | null
 
 const SPDX = /^[A-Za-z0-9.+-]+$|^\(?[A-Za-z0-9.+() -]+ (OR|AND|WITH) /
@@ -49,13 +49,13 @@ const installedIn =
     return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : null
   }
 
-/** Where a package lies that the lock calls `a/b` (b, nested below a): `a/node_modules/b`. */
+/** Where a package lies that the lock names `a/b` (b, nested below a): `a/node_modules/b`. */
 const folderOf = (key: string): string => {
   const names = key.match(/(?:@[^/]+\/)?[^/]+/g) ?? []
   return names.join('/node_modules/')
 }
 
-/** The key under which a package finds what it needs: nested below itself, else further out. */
+/** The lock key of a dependency of a package: nested below the package, else further out. */
 const resolved = (lock: Lock, from: string, name: string): string | null => {
   const names = from === '' ? [] : (from.match(/(?:@[^/]+\/)?[^/]+/g) ?? [])
   for (let depth = names.length; depth >= 0; depth--) {
@@ -72,7 +72,7 @@ const needsOf = (lock: Lock, key: string, optional: boolean): string[] => {
     .filter((found) => found !== null)
 }
 
-/** Everything that is reached from these names. */
+/** All packages that are reached from these names. */
 const reached = (lock: Lock, names: Names | undefined, optional: boolean): Set<string> => {
   const found = new Set<string>()
   const open = Object.keys(names ?? {}).map((name) => resolved(lock, '', name))
@@ -109,7 +109,7 @@ const componentOf = (lock: Lock, key: string, scope: Scope, installed: Installed
   }
 }
 
-/** The document, for a lock and what is installed of it. */
+/** The document, for a lock and its installed packages. */
 export const billOfMaterials = (
   lockText: string,
   program: { readonly name: string; readonly version: string; readonly license: string },
@@ -149,11 +149,12 @@ export const billOfMaterials = (
   }
 }
 
-/** A UUID (version 8) of a text: the same text has the same. */
+/** A UUID (version 8) of a text: equal texts have equal ones. */
 const uuidOf = (text: string): string => {
   const hex = createHash('sha256').update(text).digest('hex')
   const variant = ((Number.parseInt(hex[16]!, 16) & 3) | 8).toString(16)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+  const parts = [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `${variant}${hex.slice(17, 20)}`]
+  return [...parts, hex.slice(20, 32)].join('-')
 }
 
 if (import.meta.main) {

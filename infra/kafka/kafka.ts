@@ -8,31 +8,37 @@ import { kafkaAnswers } from '../../src/log/kafka/kafka.ts'
 
 export interface KafkaOptions {
   readonly brokers?: 1 | 3
-  /** Kept at the end when given; otherwise a temporary folder that is removed. */
+  /** Folder of the data, which stays at the end; without it, a temporary folder that is removed. */
   readonly dataDir?: string
-  /** Client port of each broker; free ones when not given. */
+  /** Client port of each broker; free ones when absent. */
   readonly ports?: readonly number[]
-  /** Where the brokers' own warnings go: to `<data>/broker-<n>.log`, or to our stderr. */
+  /** Destination of the brokers' own warnings: `<data>/broker-<n>.log`, or stderr of this process. */
   readonly log?: 'file' | 'inherit'
-  /** With one broker: a second port on which it listens, and the port that it tells clients of that one, a proxy's. */
+  /**
+   * With one broker: a second port on which it listens, and the port of a proxy that it advertises to clients of that
+   * one.
+   */
   readonly second?: { readonly port: number; readonly advertised: number }
-  /** A controller in a separate process, so that brokers may end without the quorum. Otherwise every broker is one. */
+  /**
+   * Runs the controller in a process of its own, so that brokers may end without ending the quorum. Otherwise every
+   * broker is a controller too.
+   */
   readonly controllerApart?: true
-  /** Broker settings beyond or over the defaults. */
+  /** Broker settings in addition to the defaults, or instead of them. */
   readonly properties?: Readonly<Record<string, string>>
 }
 
 export interface KafkaBroker {
   readonly port: number
-  /** Of the Java process; changes with `restart`. */
+  /** Id of the Java process; changes with `restart`. */
   readonly pid: number
-  /** Asks it to stop and waits for its end; kills it when it does not within 15 s. */
+  /** Sends SIGTERM and waits for the end of the process; kills it after 15 s. */
   stop(): Promise<void>
   kill(): Promise<void>
-  /** SIGSTOP: accepts connections, never answers. */
+  /** SIGSTOP: the broker accepts connections and never replies. */
   pause(): void
   resume(): void
-  /** Starts it again on the same port and data (stops it first when it runs) and waits until it answers. */
+  /** Starts the broker on the same port and data (stops it first when it runs) and waits until it replies. */
   restart(): Promise<void>
 }
 
@@ -50,8 +56,8 @@ const START_DEADLINE_MS = 90_000
 const STOP_DEADLINE_MS = 15_000
 
 /**
- * Starts a cluster and waits until every broker is in it and answers. Throws with the tail of the broker's log when one
- * does not.
+ * Starts a cluster and waits until every broker is a member of it and replies. Throws with the tail of the broker's log
+ * when one does not.
  */
 export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => {
   const count = options.brokers ?? 1
@@ -74,8 +80,8 @@ export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => 
   const controller = isApart ? apartController({ jars, data, port: free[count]!, voters, options }) : null
   const bootstrap = ports.map((port) => `127.0.0.1:${port}`)
   const stop = async () => {
-    // Nothing of a temporary cluster is kept, so nothing needs flushing. All brokers stop together: a quorum that
-    // shrinks waits for itself.
+    // A temporary cluster keeps no data, so nothing needs flushing. All at once: a quorum that shrinks waits for its
+    // missing members.
     await Promise.all(brokers.map((broker) => (options.dataDir === undefined ? broker.kill() : broker.stop())))
     await controller?.kill()
     if (options.dataDir === undefined) await rm(data, { recursive: true, force: true })
@@ -90,7 +96,7 @@ export const startKafka = async (options: KafkaOptions = {}): Promise<Kafka> => 
   return { bootstrap, broker: (index) => brokers[index]!, stop }
 }
 
-/** The class path; fetched by Maven at the first use and kept in `target/`. */
+/** The class path; Maven fetches it on first use, and it stays in `target/`. */
 const fetchJars = async (): Promise<string> => {
   const folder = join(HERE, 'target', 'lib')
   const done = join(HERE, 'target', `complete-${Bun.hash(await Bun.file(join(HERE, 'pom.xml')).text()).toString(16)}`)
@@ -140,7 +146,7 @@ interface NodeSettings {
   readonly node: number
   readonly count: number
   readonly port: number
-  /** Null: it is none. */
+  /** Null: the broker is no controller. */
   readonly controllerPort: number | null
   readonly voters: readonly string[]
   readonly data: string
@@ -151,7 +157,10 @@ const properties = ({ node, count, port, controllerPort, voters, data }: NodeSet
   'node.id': String(node),
   'controller.quorum.voters': voters.join(','),
   'controller.listener.names': 'CONTROLLER',
-  listeners: `PLAINTEXT://127.0.0.1:${port}${controllerPort === null ? '' : `,CONTROLLER://127.0.0.1:${controllerPort}`}`,
+  listeners:
+    controllerPort === null
+      ? `PLAINTEXT://127.0.0.1:${port}`
+      : `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
   'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
   'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT',
   'log.dirs': join(data, `node-${node}`),
@@ -163,7 +172,7 @@ const properties = ({ node, count, port, controllerPort, voters, data }: NodeSet
   'transaction.state.log.min.isr': '1',
   'share.coordinator.state.topic.replication.factor': String(count),
   'group.initial.rebalance.delay.ms': '0',
-  // A test that waits for compaction should not wait for the 15 s default.
+  // Shorter than the default of 15 s, for tests that wait for compaction.
   'log.cleaner.backoff.ms': '200',
   'num.network.threads': '2',
   'num.io.threads': '3',
@@ -172,7 +181,7 @@ const properties = ({ node, count, port, controllerPort, voters, data }: NodeSet
   'controlled.shutdown.max.retries': '1',
 })
 
-/** The node that is a controller and no broker. */
+/** The node that is only a controller. */
 const APART = 9
 
 const apartController = (deps: {
@@ -268,7 +277,7 @@ const javaBroker = (deps: {
   }
 }
 
-// Started often and briefly on small machines: quick to start matters more than peak speed.
+// Short starts matter more than peak speed: brokers start often and run briefly on small machines.
 const JVM_FLAGS = [
   '-XX:+UseSerialGC',
   '-XX:TieredStopAtLevel=1',
@@ -282,8 +291,7 @@ interface RunningJava {
   signal(name: 'SIGTERM' | 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void
 }
 
-// The shell holds one end of a pipe to this process: when this process ends in any way, the broker and its temporary
-// folder go with it.
+// The shell holds the other end of a pipe: however this process ends, the broker and its temporary folder end with it.
 const WATCHED = `exec 3<&0
 "$@" >/dev/null 3<&- &
 java=$!

@@ -1,10 +1,10 @@
 """
-Loads the requests topic into a DuckDB file, to ask it anything.
+Loads the requests topic into a DuckDB file, for any query.
 
     python3 load_duckdb.py --brokers localhost:9092 --database requests.duckdb
 
-Run it as often as you like: offsets are kept in the same file, in the same transaction. Each outcome is kept whole in `data`
-(JSON) beside the columns that most questions need. Prints the spend by tenant and model as JSON.
+It can run any number of times: offsets are stored in the same file, in the same transaction. Each outcome is stored
+whole in `data` (JSON), beside the columns that most queries need. Prints the spend by tenant and model as JSON.
 """
 
 import argparse
@@ -17,14 +17,17 @@ from requests_topic import batches
 TABLES = """
 create table if not exists position (part integer primary key, next bigint not null);
 create table if not exists requests (
-  id text primary key, arrived_at timestamptz not null, tenant_id text, provider text, model text, outcome text not null,
-  prompt_tokens bigint, completion_tokens bigint, cost_nano_usd hugeint, latency_ms bigint not null, data json not null);
+  id text primary key, arrived_at timestamptz not null,
+  tenant_id text, provider text, model text, outcome text not null,
+  prompt_tokens bigint, completion_tokens bigint, cost_nano_usd hugeint,
+  latency_ms bigint not null, data json not null);
 """
 
 FROM_RECORDS = """
 insert or ignore into requests
-select data->>'id', to_timestamp((data->>'at_ms')::bigint / 1000.0), data->>'tenant_id', data->>'provider', data->>'routed_model',
-  data->>'outcome', (data->>'prompt_tokens')::bigint, (data->>'completion_tokens')::bigint, (data->>'cost_nano_usd')::hugeint,
+select data->>'id', to_timestamp((data->>'at_ms')::bigint / 1000.0),
+  data->>'tenant_id', data->>'provider', data->>'routed_model', data->>'outcome',
+  (data->>'prompt_tokens')::bigint, (data->>'completion_tokens')::bigint, (data->>'cost_nano_usd')::hugeint,
   (data->>'latency_ms')::bigint, data
 from (select unnest(?::json[]) as data)
 """

@@ -1,4 +1,4 @@
-"""Reads gateway.requests.v1 as docs/topics.md says: by partition and offset, at least once, from where the reader left off."""
+"""Reads gateway.requests.v1 as docs/topics.md specifies: by partition and offset, at least once."""
 
 import json
 import sys
@@ -10,11 +10,11 @@ BATCH = 2_000
 
 
 class RecordsLost(Exception):
-    """The topic does not hold any more what comes next: it was away for longer than `log.retention_hours`."""
+    """The topic has deleted the next record: the reader was stopped for longer than `log.retention_hours`."""
 
 
 def settled(value):
-    """The outcome that a record holds, or None: types that are not known, or not wanted, are skipped."""
+    """The outcome of a record, or None: other event types are skipped."""
     envelope = json.loads(value)
     return envelope["data"] if envelope["type"] == "request.settled" else None
 
@@ -22,7 +22,8 @@ def settled(value):
 def batches(brokers, positions, follow, topic=TOPIC):
     """
     Yields (partition, outcomes, next offset). The caller stores the outcomes and the next offset in one transaction;
-    `positions` is what it stored: partition -> next offset. Without `follow` it ends where the topic ended at the start.
+    `positions` are the stored offsets: partition -> next offset. Without `follow` the iteration ends where the topic
+    ended at the start.
     """
     consumer = KafkaConsumer(bootstrap_servers=brokers, enable_auto_commit=False, auto_offset_reset="none")
     try:
@@ -35,7 +36,8 @@ def batches(brokers, positions, follow, topic=TOPIC):
         for each in partitions:
             following[each] = positions.get(each.partition, first[each])
             if following[each] < first[each]:
-                raise RecordsLost(f"partition {each.partition} begins at {first[each]}, {following[each]} comes next here")
+                begins, wanted = first[each], following[each]
+                raise RecordsLost(f"partition {each.partition} begins at {begins}, {wanted} comes next here")
             consumer.seek(each, following[each])
         while follow or any(following[each] < ends[each] for each in partitions):
             for each, records in consumer.poll(timeout_ms=1_000, max_records=BATCH).items():

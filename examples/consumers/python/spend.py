@@ -1,10 +1,10 @@
 """
-What each tenant spent, from the requests topic.
+The spend of each tenant, from the requests topic.
 
     python3 spend.py --brokers localhost:9092 --state spend.db [--follow]
 
-Outcomes and offsets are one transaction of one SQLite file: killed at any moment, it goes on where it was, and nothing is
-counted twice. Prints one line of JSON: the spend by tenant, in whole nano-USD (1 USD is 1,000,000,000).
+Outcomes and offsets are one transaction of one SQLite file: after a crash at any moment it continues from there, and
+counts nothing twice. Prints one line of JSON: the spend by tenant, in whole nano-USD (1 USD is 1,000,000,000).
 """
 
 import argparse
@@ -21,14 +21,15 @@ create table if not exists outcome (
 """
 
 SPEND = """
-select tenant_id, count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
+select tenant_id, count(*) as requests,
+  sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
   coalesce(sum(cost_nano_usd), 0) as cost_nano_usd, count(*) - count(cost_nano_usd) as unpriced
 from outcome group by tenant_id order by tenant_id
 """
 
 
 def keep(state, partition, outcomes, following):
-    """The first settlement of a request is its outcome: what comes again, or is settled again, changes nothing."""
+    """The first settlement of a request is its outcome: repeats and further settlements change nothing."""
     with state:
         state.executemany(
             "insert or ignore into outcome values (?, ?, ?, ?, ?, ?)",
@@ -53,7 +54,7 @@ def spend(state):
 
 
 def main():
-    options = argparse.ArgumentParser(description="What each tenant spent, from the requests topic.")
+    options = argparse.ArgumentParser(description="The spend of each tenant, from the requests topic.")
     options.add_argument("--brokers", required=True, help="host:port, several with commas between")
     options.add_argument("--state", default="spend.db", help="SQLite file that outcomes and offsets are kept in")
     options.add_argument("--follow", action="store_true", help="wait for more, and print after each batch")

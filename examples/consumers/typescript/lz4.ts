@@ -1,12 +1,11 @@
-// Reads LZ4 for kafkajs, which has no reader for it: `import './lz4.ts'` before the first message.
-// Kafka's other clients (Java, librdkafka and its bindings, franz-go, Sarama, kafka-python with the package `lz4`) read
-// it without such a file.
-// Source: lz4_Frame_format.md and lz4_Block_format.md of lz4/lz4. The checksums are skipped.
+// Reads LZ4 for kafkajs, which has no reader of its own: `import './lz4.ts'` before the first message. Kafka's other
+// clients (Java, librdkafka and its derivatives, franz-go, Sarama, kafka-python with the package `lz4`) do not need it.
+// Source: lz4_Frame_format.md and lz4_Block_format.md of lz4/lz4. Its checksums are not checked.
 import { CompressionCodecs, CompressionTypes } from 'kafkajs'
 
 const BLOCK_CHECKSUM = 0x10
 const CONTENT_SIZE = 0x08
-/** In the length of a block: it is not packed. */
+/** Flag in the length of a block: its data is not compressed. */
 const PLAIN = 0x80000000
 const MOST_BYTES = 64 * 1_048_576
 
@@ -25,7 +24,7 @@ const unpack = (packed: Buffer): Buffer => {
     end += packed.copy(out, end, at, at + bytes)
     at += bytes
   }
-  /** Four bits, and more bytes where they are all set. */
+  /** Four bits, and further bytes where all four are set. */
   const length = (first: number): number => {
     let all = first
     if (first === 15) for (let more = 255; more === 255; all += more) more = packed[at++]!
@@ -46,7 +45,7 @@ const unpack = (packed: Buffer): Buffer => {
         const match = length(token & 15) + 4
         if (distance === 0 || distance > end) throw new Error('LZ4: a copy of what is not there')
         reserve(match)
-        // It may reach into what it writes itself.
+        // The match may overlap the bytes that it produces.
         for (const to = end + match; end < to; end++) out[end] = out[end - distance]!
       }
     }

@@ -1,9 +1,9 @@
-// What each tenant spent, from the requests topic.
+// The spend of each tenant, from the requests topic.
 //
 //   bun spend.ts --brokers localhost:9092 --state spend.db [--follow]
 //
-// Outcomes and offsets are one transaction of one SQLite file: killed at any moment, the program continues where it
-// was, and nothing is counted twice.
+// Outcomes and offsets are one transaction of one SQLite file: after a crash at any moment it continues from there, and
+// counts nothing twice.
 // Prints one line of JSON: the spend by tenant, in whole nano-USD (1 USD is 1,000,000,000).
 import { Database } from 'bun:sqlite'
 import { parseArgs } from 'node:util'
@@ -22,7 +22,7 @@ interface Outcome {
   readonly completion_tokens: number | null
 }
 
-/** The file that outcomes and offsets are kept in. */
+/** The file that stores outcomes and offsets. */
 const openState = (path: string) => {
   const database = new Database(path, { create: true, safeIntegers: true })
   database.run('create table if not exists position (partition integer primary key, next integer not null)')
@@ -39,7 +39,7 @@ const openState = (path: string) => {
           (row) => [Number(row.partition), row.next],
         ),
       ),
-    /** The first settlement of a request is its outcome: what comes again, or is settled again, changes nothing. */
+    /** The first settlement of a request is its outcome: repeats and further settlements change nothing. */
     keep: database.transaction((partition: number, outcomes: readonly Outcome[], next: bigint) => {
       for (const { id, tenant_id, at_ms, cost_nano_usd, prompt_tokens, completion_tokens } of outcomes)
         insert.run(id, tenant_id, at_ms, cost_nano_usd, prompt_tokens ?? 0, completion_tokens ?? 0)
@@ -48,7 +48,8 @@ const openState = (path: string) => {
     spend: () =>
       database
         .query(
-          `select tenant_id, count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
+          `select tenant_id, count(*) as requests,
+             sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
            coalesce(sum(cost_nano_usd), 0) as cost_nano_usd, count(*) - count(cost_nano_usd) as unpriced
            from outcome group by tenant_id order by tenant_id`,
         )
@@ -57,14 +58,14 @@ const openState = (path: string) => {
   }
 }
 
-/** Null: of a type that is not known, or not wanted, here. */
+/** Null: an event type that is unknown or not needed here. */
 const settled = (value: Buffer | null): Outcome | null => {
   if (value === null) return null
   const { type, data } = JSON.parse(value.toString('utf8')) as { type: string; data: Outcome }
   return type === 'request.settled' ? data : null
 }
 
-/** BigInts as numbers, digit by digit: sums of nano-USD outgrow what a double holds. */
+/** BigInts as numbers, digit by digit: sums of nano-USD can exceed the precision of a double. */
 const print = (read: number, spend: unknown): void => {
   const text = JSON.stringify({ read, spend }, (_, value) => (typeof value === 'bigint' ? `#${value}#` : value))
   console.log(text.replaceAll(/"#(-?\d+)#"/g, '$1'))
@@ -92,8 +93,8 @@ const main = async (): Promise<void> => {
     next.set(partition, mine)
   }
   const atEnd = (): boolean => offsets.every(({ partition, high }) => next.get(partition)! >= BigInt(high))
-  // The offsets of the state are the truth. The group's offsets only give kafkajs its start. Each run has a separate
-  // group: kafkajs cannot be assigned partitions, and two runs on one state would disagree.
+  // The stored offsets decide; the group's offsets only start kafkajs at them. Each run has a group of its own: kafkajs
+  // cannot be assigned partitions, and two runs on one state would conflict.
   const groupId = `spend-${crypto.randomUUID()}`
   const start = offsets.map(({ partition }) => ({ partition, offset: String(next.get(partition)) }))
   await admin.setOffsets({ groupId, topic: TOPIC, partitions: start })
@@ -109,7 +110,7 @@ const main = async (): Promise<void> => {
     await consumer.subscribe({ topics: [TOPIC], fromBeginning: true })
     await consumer.run({
       eachBatch: async ({ batch }) => {
-        // After a rejoin some come again: they are below the offset that is kept.
+        // After a rejoin some records repeat: they are below the stored offset.
         const fresh = batch.messages.filter(({ offset }) => BigInt(offset) >= next.get(batch.partition)!)
         if (fresh.length === 0) return
         const outcomes = fresh.map(({ value }) => settled(value)).filter((outcome) => outcome !== null)
