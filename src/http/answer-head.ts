@@ -7,7 +7,8 @@ import { headerText } from './envelope.ts'
 
 const JSON_LINES = 'content-type: application/json\r\nx-request-id: '
 const STREAM_LINES =
-  'content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\nx-request-id: '
+  'content-type: text/event-stream; charset=utf-8\r\n' +
+  'cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\nx-request-id: '
 
 const providerTexts = new WeakMap<CatalogueEntry, string>()
 

@@ -24,7 +24,8 @@ const COMMIT_FAILURES: Record<CommitFailure['kind'], (message: string) => Gatewa
   unknown: () =>
     new GatewayError(
       'timeout',
-      'the log did not acknowledge the change in time: its outcome is unknown, and a repeat with the same Idempotency-Key is safe',
+      'the log did not acknowledge the change in time: its outcome is unknown, and a repeat with the same ' +
+        'Idempotency-Key is safe',
     ),
   unavailable: () =>
     new GatewayError(

@@ -108,7 +108,9 @@ const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: LookD
 
 /** This instance refuses every request that needs a key; other instances may serve them. */
 const refusesFor = (staleMs: number, maxStalenessMs: number | null): CheckResult => ({
-  text: `unavailable: requests are refused, the end of the control log was last confirmed ${Math.floor(staleMs / 1_000)} s ago (auth.max_staleness: ${(maxStalenessMs ?? 0) / 1_000} s)`,
+  text:
+    'unavailable: requests are refused, the end of the control log was last confirmed ' +
+    `${Math.floor(staleMs / 1_000)} s ago (auth.max_staleness: ${(maxStalenessMs ?? 0) / 1_000} s)`,
   ready: false,
 })
 
@@ -138,12 +140,14 @@ const PUBLIC_PATHS = [
 ]
 
 const STYLE =
-  'body{font:16px/1.5 system-ui;margin:3rem auto;max-width:40rem;padding:0 1rem}code{font-family:ui-monospace,monospace}'
+  'body{font:16px/1.5 system-ui;margin:3rem auto;max-width:40rem;padding:0 1rem}' +
+  'code{font-family:ui-monospace,monospace}'
 const PAGE_HEADERS = pageHeaders(STYLE)
 
 const page = (name: string, paths: readonly string[]): string =>
   `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${name}</title>` +
-  `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head><body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
+  `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head>` +
+  `<body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
   `<ul>${paths.map((path) => `<li><code>${path}</code></li>`).join('')}</ul></body></html>`
 
 /** Activity of the process. */

@@ -7,7 +7,9 @@ export const pageHeaders = (style: string): Readonly<Record<string, string>> => 
   const digest = Buffer.from(sha256(style)).toString('base64')
   return {
     'content-type': 'text/html; charset=utf-8',
-    'content-security-policy': `default-src 'none'; style-src 'sha256-${digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    'content-security-policy':
+      `default-src 'none'; style-src 'sha256-${digest}'; ` +
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
   }

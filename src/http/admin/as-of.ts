@@ -40,7 +40,8 @@ const AS_OF = t.Optional(
   t.String({
     maxLength: 64,
     description:
-      'The configuration as it was: an RFC 3339 time, or the id of a decision (a revision). What only the present knows (health, last uses) is null.',
+      'The configuration as it was: an RFC 3339 time, or the id of a decision (a revision). What only the ' +
+      'present knows (health, last uses) is null.',
   }),
 )
 

@@ -14,7 +14,8 @@ export const ExportPaging = {
   limit: t.Optional(
     t.String({
       description:
-        'Rows of one page, 50 by default; more than 1,000 is clamped. Of `csv` and `ndjson`: all rows, up to 1,000,000.',
+        'Rows of one page, 50 by default; more than 1,000 is clamped. Of `csv` and `ndjson`: all rows, up to ' +
+        '1,000,000.',
     }),
   ),
 }

@@ -19,12 +19,14 @@ export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
   MinRevision: header(
     'X-Gateway-Min-Revision',
     Revision,
-    'Wait up to 2 s until this instance has folded the decision (what a write answered as `X-Gateway-Revision`), else 504.',
+    'Wait up to 2 s until this instance has folded the decision (what a write answered as ' +
+      '`X-Gateway-Revision`), else 504.',
   ),
   IdempotencyKey: header(
     'Idempotency-Key',
     t.String({ minLength: 1, maxLength: 255 }),
-    'Kept for 24 h for each caller: a repeat answers with the first result, secrets as null with a `warning`; with another body it is 409.',
+    'Kept for 24 h for each caller: a repeat answers with the first result, secrets as null with a `warning`; ' +
+      'with another body it is 409.',
   ),
   IfMatch: header(
     'If-Match',
@@ -40,7 +42,8 @@ export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
   Format: query(
     'format',
     { type: 'string', enum: ['json', 'csv', 'ndjson'], default: 'json' },
-    "How the list is sent; of `csv` and `ndjson` the rows alone, as a file. In CSV a text that begins like a formula (`=`, `+`, `-`, `@`) has a `'` before it.",
+    'How the list is sent; of `csv` and `ndjson` the rows alone, as a file. In CSV a text that begins like a ' +
+      "formula (`=`, `+`, `-`, `@`) has a `'` before it.",
   ),
   TenantId: query('tenant_id', t.String(), 'Of this tenant. Keys without `*` see their own alone; another is 404.'),
   From: query(
@@ -52,7 +55,8 @@ export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
   AsOf: query(
     'as_of',
     t.String({ maxLength: 64 }),
-    'The configuration as it was: an RFC 3339 time, or a revision. What only the present knows (health, last uses) is null.',
+    'The configuration as it was: an RFC 3339 time, or a revision. What only the present knows (health, last ' +
+      'uses) is null.',
   ),
 }
 

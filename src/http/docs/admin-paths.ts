@@ -106,7 +106,8 @@ const schemaOf = (schema: TSchema, about: string, components: Map<string, Node>)
 }
 
 const EVENTS =
-  'Events whose `data` is a `RequestRow`. `Last-Event-ID` goes on where a stream was left, within a day; comments are heartbeats; the event `end` says why it ends.'
+  'Events whose `data` is a `RequestRow`. `Last-Event-ID` goes on where a stream was left, within a day; ' +
+  'comments are heartbeats; the event `end` says why it ends.'
 
 const contentOf = (route: AdminRoute, components: Map<string, Node>): Node => {
   const shape = route.answer === null ? open : schemaOf(route.answer, subjectOf(route.path), components)

@@ -36,8 +36,10 @@ export interface OpenApiDocument {
 }
 
 const ABOUT =
-  'An OpenAI SDK works with it after its base URL is set to `/v1` here. Every failure, on any path, is an ErrorEnvelope. ' +
-  'Every write below `/admin/v1` is a decision of the log and answers its id; a caller that goes on to another instance sends it as `X-Gateway-Min-Revision`.'
+  'An OpenAI SDK works with it after its base URL is set to `/v1` here. Every failure, on any path, is an ' +
+  'ErrorEnvelope. ' +
+  'Every write below `/admin/v1` is a decision of the log and answers its id; a caller that goes on to another ' +
+  'instance sends it as `X-Gateway-Min-Revision`.'
 
 const administration = ({ table, auth }: NonNullable<DocumentOptions['admin']>) => {
   const { paths, schemas } = adminPaths(table)

@@ -49,7 +49,8 @@ const chat: Node = {
   tags: ['inference'],
   summary: 'Answer a chat completion',
   ...needing(
-    'The wire of OpenAI. Which provider answers is decided by policy, endpoint scope and the headers below; the block `gateway` of the answer says what was done.',
+    'The wire of OpenAI. Which provider answers is decided by policy, endpoint scope and the headers below; ' +
+      'the block `gateway` of the answer says what was done.',
   ),
   parameters: [...INTENT.map(([name, schema, description]) => header(name, schema, description)), REQUEST_ID],
   requestBody: { required: true, content: json(ref('ChatRequest')) },

@@ -8,16 +8,23 @@ import { schemaText } from './schema-text.ts'
 const STYLE = `
 :root{color-scheme:light dark;--line:#8884;--soft:#8882;--link:#06c}
 @media (prefers-color-scheme:dark){:root{--link:#7bf}}
-*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;margin:0;display:grid;grid-template-columns:19rem minmax(0,1fr)}
+*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;margin:0;\
+display:grid;grid-template-columns:19rem minmax(0,1fr)}
 a{color:var(--link);text-decoration:none}a:hover,a:focus-visible{text-decoration:underline}
 nav{height:100vh;overflow:auto;position:sticky;top:0;padding:1rem;border-right:1px solid var(--line);font-size:13px}
-nav ul{list-style:none;margin:0 0 .5rem;padding:0}nav li{overflow-wrap:anywhere;padding:1px 0}nav summary{cursor:pointer;font-weight:600}
-main{padding:1rem 2rem 6rem;max-width:64rem}section{border-top:1px solid var(--line);margin-top:2rem;padding-top:.5rem;scroll-margin-top:1rem}
+nav ul{list-style:none;margin:0 0 .5rem;padding:0}\
+nav li{overflow-wrap:anywhere;padding:1px 0}nav summary{cursor:pointer;font-weight:600}
+main{padding:1rem 2rem 6rem;max-width:64rem}\
+section{border-top:1px solid var(--line);margin-top:2rem;padding-top:.5rem;scroll-margin-top:1rem}
 h1{margin:.2rem 0}h2{margin-top:3rem}h3{margin:.5rem 0;font-size:1.05rem;overflow-wrap:anywhere}h4{margin:1rem 0 .3rem}
-code,pre{font:13px/1.45 ui-monospace,monospace}pre{background:var(--soft);padding:.7rem;overflow:auto;border-radius:4px;margin:.3rem 0}
-table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
+code,pre{font:13px/1.45 ui-monospace,monospace}\
+pre{background:var(--soft);padding:.7rem;overflow:auto;border-radius:4px;margin:.3rem 0}
+table{border-collapse:collapse;width:100%}\
+td,th{text-align:left;vertical-align:top;padding:.25rem .6rem .25rem 0;\
+border-bottom:1px solid var(--line);overflow-wrap:anywhere}
 .m{display:inline-block;min-width:4.2em;font:600 12px ui-monospace,monospace}.q{opacity:.75}
-@media (max-width:52rem){body{display:block}nav{position:static;height:auto;border-right:0;border-bottom:1px solid var(--line)}main{padding:1rem}}
+@media (max-width:52rem){body{display:block}nav{position:static;height:auto;border-right:0;\
+border-bottom:1px solid var(--line)}main{padding:1rem}}
 `
 
 export const PAGE_HEADERS = pageHeaders(STYLE)
@@ -80,7 +87,8 @@ const section = ({ method, path, operation }: Entry, document: OpenApiDocument):
   const answers = Object.entries(operation.responses).map(([status, raw]) => answerRow(status, raw, document))
   return (
     `<section id="${operation.operationId}"><h3><span class="m">${method}</span> <code>${escaped(path)}</code></h3>` +
-    `<p>${prose(operation.summary)}.</p>${operation.description === undefined ? '' : `<p class="q">${prose(operation.description)}</p>`}` +
+    `<p>${prose(operation.summary)}.</p>` +
+    (operation.description === undefined ? '' : `<p class="q">${prose(operation.description)}</p>`) +
     parametersTable(parameters) +
     bodyPart(operation) +
     `<h4>Answers</h4><table>${answers.join('')}</table>` +
@@ -93,11 +101,13 @@ const contents = (tag: string, entries: readonly Entry[]): string => {
     ({ method, path, operation }) =>
       `<li><a href="#${operation.operationId}"><span class="m">${method}</span> ${escaped(path)}</a></li>`,
   )
-  return `<details open><summary><a href="#tag-${tag}">${escaped(tag)}</a></summary><ul>${lines.join('')}</ul></details>`
+  const summary = `<summary><a href="#tag-${tag}">${escaped(tag)}</a></summary>`
+  return `<details open>${summary}<ul>${lines.join('')}</ul></details>`
 }
 
 const schemaSection = (name: string, document: OpenApiDocument): string =>
-  `<section id="schema-${name}"><h3>${escaped(name)}</h3><pre>${escaped(schemaText(document.components.schemas[name]))}</pre></section>`
+  `<section id="schema-${name}"><h3>${escaped(name)}</h3>` +
+  `<pre>${escaped(schemaText(document.components.schemas[name]))}</pre></section>`
 
 /** The whole page. */
 export const docsPage = (document: OpenApiDocument): string => {
@@ -111,9 +121,13 @@ export const docsPage = (document: OpenApiDocument): string => {
       `<h2 id="tag-${tag}">${escaped(tag)}</h2>${entries.map((entry) => section(entry, document)).join('')}`,
   )
   return (
-    `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title><meta name="viewport" content="width=device-width,initial-scale=1">` +
-    `<style>${STYLE}</style></head><body><nav aria-label="Contents">${navigation}<details><summary>Schemas</summary><ul>${schemaLinks}</ul></details></nav>` +
-    `<main><h1>${title}</h1><p>${prose(document.info.description)}</p><p>For programs: <a href="/openapi.json">/openapi.json</a>.</p>` +
-    `${chapters.join('')}<h2>Schemas</h2>${schemas.map((name) => schemaSection(name, document)).join('')}</main></body></html>`
+    `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title>` +
+    '<meta name="viewport" content="width=device-width,initial-scale=1">' +
+    `<style>${STYLE}</style></head><body><nav aria-label="Contents">${navigation}` +
+    `<details><summary>Schemas</summary><ul>${schemaLinks}</ul></details></nav>` +
+    `<main><h1>${title}</h1><p>${prose(document.info.description)}</p>` +
+    `<p>For programs: <a href="/openapi.json">/openapi.json</a>.</p>` +
+    `${chapters.join('')}<h2>Schemas</h2>` +
+    `${schemas.map((name) => schemaSection(name, document)).join('')}</main></body></html>`
   )
 }

@@ -21,7 +21,7 @@ export const REQUEST_ID = header(
 )
 
 export const text = { schema: { type: 'string' } }
-/** Headers of every answer. */
+/** Headers of every response. */
 export const IDENTITY: Node = {
   'X-Request-ID': { ...text, description: 'Names this request in the logs.' },
   'X-Trace-ID': text,

@@ -29,7 +29,8 @@ const Candidate = t.Object({
 
 const Refusal = Nullable(
   t.Object({ code: t.String(), message: text('null: only the code was recorded') }),
-  'what the request is refused with before anybody is called: by the plan or, of what was, behind it (a budget, a rate limit); else null',
+  'what the request is refused with before anybody is called: by the plan or, of what was, behind it (a ' +
+    'budget, a rate limit); else null',
 )
 
 /** A plan and its result. */
@@ -68,7 +69,8 @@ export const ExplainAnswer = t.Object(
     missing: t.Optional(
       t.Array(t.String(), {
         description:
-          'of what would have been: inputs that nobody wrote down, since the plan that was made did not need them (`turn`, `sticky`, `tools`)',
+          'of what would have been: inputs that nobody wrote down, since the plan that was made did not need ' +
+          'them (`turn`, `sticky`, `tools`)',
       }),
     ),
     revision: t.String({ description: 'decision whose configuration was read' }),

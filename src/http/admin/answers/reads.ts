@@ -115,7 +115,8 @@ const page = { total: t.Integer({ minimum: 0 }), limit: t.Integer({ minimum: 1 }
 /** For lists whose window may be too wide to search at once. */
 const searched = {
   searched_from: text(
-    'null: the whole window was searched. Else it was searched back to here, newest first, and `total` is what was found: ask on with this as `to`',
+    'null: the whole window was searched. Else it was searched back to here, newest first, and `total` is what ' +
+      'was found: ask on with this as `to`',
   ),
 }
 
@@ -191,7 +192,9 @@ export const Interval = t.Union((['1m', '5m', '1h', '1d', '1w'] as const).map((n
  */
 const bounds = { from: Moment, to: Moment }
 const WINDOW =
-  'The window is the one asked for, to the millisecond. It is wider, and `from` and `to` say so, by whole hours or days where requests are no longer kept, and by a minute where the part of a minute at one of its ends has more than 5,000 requests.'
+  'The window is the one asked for, to the millisecond. It is wider, and `from` and `to` say so, by whole ' +
+  'hours or days where requests are no longer kept, and by a minute where the part of a minute at one of its ' +
+  'ends has more than 5,000 requests.'
 
 export const GROUPINGS = [
   'provider',
@@ -208,7 +211,11 @@ export const Grouping = t.Union(
   GROUPINGS.map((name) => t.Literal(name)),
   {
     description:
-      'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and purposes the begin and the end of a window widen to an hour (`groups_from`, `groups_to`) where its part of that hour has more than 5,000 requests. A request that has no scope, no policy, no error code or no purpose is in no group of those, and one that was refused (`denied`) in none of endpoint scopes and policies: what it names need not exist. `totals` counts them all.',
+      'What `groups` are of; `provider_model` by default. Of keys, endpoint scopes, policies, error codes and ' +
+      'purposes the begin and the end of a window widen to an hour (`groups_from`, `groups_to`) where its part ' +
+      'of that hour has more than 5,000 requests. A request that has no scope, no policy, no error code or no ' +
+      'purpose is in no group of those, and one that was refused (`denied`) in none of endpoint scopes and ' +
+      'policies: what it names need not exist. `totals` counts them all.',
   },
 )
 /** A group has the name of the field that it is grouped by. */

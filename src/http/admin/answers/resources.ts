@@ -155,7 +155,8 @@ export const BudgetVerification = t.Object({
   matches: Nullable(
     t.Boolean({
       description:
-        'the account, the outcomes and a new fold say the same; null: it cannot be said, since not all could be read, or since it is being spent from at this moment',
+        'the account, the outcomes and a new fold say the same; null: it cannot be said, since not all could ' +
+        'be read, or since it is being spent from at this moment',
     }),
   ),
   folds_alike: Nullable(

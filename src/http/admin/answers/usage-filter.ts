@@ -44,7 +44,8 @@ export const IntervalQuery = {
   interval: t.Optional(
     t.Union(Interval.anyOf, {
       description:
-        'Width of a point; weeks begin on Monday. By default the smallest that gives at most 300 points; more than 2,000 are refused.',
+        'Width of a point; weeks begin on Monday. By default the smallest that gives at most 300 points; more ' +
+        'than 2,000 are refused.',
     }),
   ),
 }
@@ -118,7 +119,8 @@ export const intervalOf = (
     'invalid_request',
     asked === undefined
       ? `the window is too long for a series: even weeks would be ${points} points, and at most ${MAX_POINTS} are shown`
-      : `"interval" ${name} would be ${points} points in this window, at most ${MAX_POINTS} are shown: ask for a wider interval or a shorter window`,
+      : `"interval" ${name} would be ${points} points in this window, at most ${MAX_POINTS} are shown: ask for a ` +
+          'wider interval or a shorter window',
     { param: asked === undefined ? 'from' : 'interval' },
   )
 }

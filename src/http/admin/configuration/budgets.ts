@@ -112,7 +112,9 @@ const upsertBudget = (deps: BudgetDeps): AdminRoute =>
     path: '/budgets',
     scopes: WRITE,
     summary:
-      'Replace the budget of this tenant, scope and window, or create it; what was spent stays. `enabled` false ends it, and where no limit is said leaves the rest as it is. One that an overrun has closed opens where its limits or its enforcement change, or where nothing does',
+      'Replace the budget of this tenant, scope and window, or create it; what was spent stays. `enabled` ' +
+      'false ends it, and where no limit is said leaves the rest as it is. One that an overrun has closed ' +
+      'opens where its limits or its enforcement change, or where nothing does',
     body: BudgetBody,
     dropped: COMPUTED,
     answer: BudgetView,

@@ -142,7 +142,9 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
     method: 'POST',
     path: '/providers/:id/detect-capabilities',
     scopes: ['providers:admin'],
-    summary: `Ask models what they can do, and write what is proven where no operator has set the list; at most ${MOST_RESULTS} models at once`,
+    summary:
+      'Ask models what they can do, and write what is proven where no operator has set the list; at most ' +
+      `${MOST_RESULTS} models at once`,
     body: Detection,
     bodyOptional: true,
     answer: DetectionView,

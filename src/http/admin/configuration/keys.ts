@@ -61,7 +61,8 @@ const EditedKey = closed(
 
 const ONCE = 'Store this key now: it is shown only once.'
 const SHOWN =
-  'This repeats an earlier request: the key was shown in its answer and cannot be shown again. Rotate it to get another.'
+  'This repeats an earlier request: the key was shown in its answer and cannot be shown again. Rotate it to ' +
+  'get another.'
 
 /** The key of this id if the caller may see it; another tenant's does not exist. */
 const visibleKey = (state: ControlReader, principal: Principal, id: string): ApiKeyRow => {

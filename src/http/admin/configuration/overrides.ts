@@ -167,7 +167,8 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
     path: '/overrides',
     scopes: WRITE,
     summary:
-      'Impose an override, or take one back (`enabled` false); for everybody about an endpoint scope, a tool or a name that no model has, a freeze of everybody, and over what was imposed with `*`: with `*` alone',
+      'Impose an override, or take one back (`enabled` false); for everybody about an endpoint scope, a tool ' +
+      'or a name that no model has, a freeze of everybody, and over what was imposed with `*`: with `*` alone',
     body: OverrideBody,
     dropped: ['in_force', 'actor'],
     status: 201,

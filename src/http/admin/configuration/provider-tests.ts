@@ -106,7 +106,8 @@ const listTests = (deps: ProviderDeps): AdminRoute =>
     path: '/providers/:id/tests',
     scopes: ['usage:read', 'providers:admin'],
     summary:
-      'The last tests of a provider, the newest first; `kind` is `test` (default), `detection`, `sync`, `probe` (those with an `Idempotency-Key`) or `all`. Older ones are in the audit log',
+      'The last tests of a provider, the newest first; `kind` is `test` (default), `detection`, `sync`, ' +
+      '`probe` (those with an `Idempotency-Key`) or `all`. Older ones are in the audit log',
     rows: 'tests',
     answer: ProviderTestView,
     query: t.Object({ ...Paging, kind: t.Optional(t.String()) }),

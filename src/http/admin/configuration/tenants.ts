@@ -153,7 +153,8 @@ const deleteTenant = ({ commit, content, nowMs }: TenantDeps): AdminRoute =>
     path: '/tenants/:id',
     scopes: WRITE,
     summary:
-      'Delete a tenant with all that belongs to it: keys, policies, endpoint scopes, overrides, budgets, cache rules and tools',
+      'Delete a tenant with all that belongs to it: keys, policies, endpoint scopes, overrides, budgets, cache ' +
+      'rules and tools',
     query: Force,
     answer: deletion('keys_removed'),
     async handle(call) {
@@ -182,7 +183,8 @@ const eraseContent = ({ commit, content }: TenantDeps): AdminRoute =>
     path: '/tenants/:id/content',
     scopes: WRITE,
     summary:
-      'Erase what was captured of the requests of a tenant, in every copy of it, by deleting the keys that it is sealed under',
+      'Erase what was captured of the requests of a tenant, in every copy of it, by deleting the keys that it ' +
+      'is sealed under',
     answer: deletion('data_keys_erased'),
     async handle(call) {
       const id = call.params.id!

@@ -17,7 +17,8 @@ export const errorRoutes = (deps: RequestRouteDeps): readonly AdminRoute[] => [
     path: '/errors',
     scopes: ['usage:read'],
     summary:
-      'Failures, newest first, with a count of each code; those with a status of 400 or more unless `status_min` says otherwise',
+      'Failures, newest first, with a count of each code; those with a status of 400 or more unless ' +
+      '`status_min` says otherwise',
     rows: 'errors',
     whole: true,
     query: RequestQuery,

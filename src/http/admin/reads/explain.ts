@@ -36,14 +36,16 @@ const Query = t.Object({
       minLength: 1,
       maxLength: 256,
       description:
-        'What would have been, had this policy stood in place of the one that spoke first: as it is now, with `as_of` as it was then.',
+        'What would have been, had this policy stood in place of the one that spoke first: as it is now, with ' +
+        '`as_of` as it was then.',
     }),
   ),
   as_of: t.Optional(
     t.String({
       maxLength: 64,
       description:
-        'What would have been under the configuration of that time: an RFC 3339 time, or the id of a decision (a revision).',
+        'What would have been under the configuration of that time: an RFC 3339 time, or the id of a decision ' +
+        '(a revision).',
     }),
   ),
 })

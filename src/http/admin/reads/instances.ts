@@ -66,7 +66,8 @@ const retireInstance = (deps: InstanceDeps): AdminRoute =>
     path: '/instances/:id/retire',
     scopes: ['*'],
     summary:
-      'Give up an instance that is dead and whose disk will not come back: what it holds of budgets is free within seconds, but for what it is known to have spent',
+      'Give up an instance that is dead and whose disk will not come back: what it holds of budgets is free ' +
+      'within seconds, but for what it is known to have spent',
     body: closed(t.Object({ reason: t.Optional(Nullable(RetirementReason)) })),
     bodyOptional: true,
     answer: InstanceView,
