@@ -15,16 +15,49 @@ import {
   isText,
   responseOf,
 } from '../lib/http-server/http-server.ts'
-import type { KeyEntry } from '../state/port.ts'
+import type { TextPieces } from '../lib/text/text-pieces.ts'
+import type { CatalogueEntry, KeyEntry } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { answerHead } from './answer-head.ts'
-import { errorAnswer, identityHeaders } from './envelope.ts'
+import { errorAnswer, headerText, identityHeaders } from './envelope.ts'
 import { contextOf, newIdentity } from './request-context.ts'
 import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
 const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
 const CHAT_PATH = '/v1/chat/completions'
+
+const JSON_LINES = 'content-type: application/json\r\nx-request-id: '
+const STREAM_LINES =
+  'content-type: text/event-stream; charset=utf-8\r\n' +
+  'cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\nx-request-id: '
+
+const providerTexts = new WeakMap<CatalogueEntry, string>()
+
+/** Built once for each entry. */
+const providerLine = (entry: CatalogueEntry): string => {
+  let line = providerTexts.get(entry)
+  if (line === undefined) {
+    line = `\r\nx-gateway-provider: ${headerText(entry.provider)}\r\n`
+    providerTexts.set(entry, line)
+  }
+  return line
+}
+
+/**
+ * The response head of a chat completion, as text. Its names are constants, and its values have no character that could
+ * end their line: request ids are sanitised at arrival, limit lines hold numbers and constants only.
+ */
+const answerHead = (
+  { identity, entry, limitLines }: Pick<Exchange, 'identity' | 'entry' | 'limitLines'>,
+  stream: boolean,
+): TextPieces => [
+  stream ? STREAM_LINES : JSON_LINES,
+  identity.requestId,
+  '\r\nx-trace-id: ',
+  identity.traceId,
+  providerLine(entry!),
+  limitLines,
+]
 
 /** Handles `POST /v1/chat/completions`. Never throws: every failure is the envelope already. */
 export type ChatHandler = (request: Inbound) => Answer | Promise<Answer>

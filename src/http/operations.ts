@@ -5,7 +5,6 @@ import type { InferenceDeps } from '../inference/request/deps.ts'
 import type { Steering } from '../state/indexes/steering.ts'
 import type { Catalogue, LiveState } from '../state/port.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
-import { wantsHtml } from './accept.ts'
 import { errorGatewayJson, identityHeaders } from './envelope.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { pageHeaders } from './page-headers.ts'
@@ -149,6 +148,33 @@ const page = (name: string, paths: readonly string[]): string =>
   `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head>` +
   `<body><h1>${name}</h1><p>A model gateway. Point an OpenAI SDK at <code>/v1</code>.</p>` +
   `<ul>${paths.map((path) => `<li><code>${path}</code></li>`).join('')}</ul></body></html>`
+
+const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/i
+
+/**
+ * Weight of a media type, 0 to 1; an invalid weight is 0. Null: the header does not name it. Ranges such as `text/*` do
+ * not count.
+ */
+const weightOf = (accept: string, type: string): number | null => {
+  let most: number | null = null
+  for (const range of accept.split(',')) {
+    const [named, ...parameters] = range.split(';').map((part) => part.trim())
+    if (named!.toLowerCase() !== type) continue
+    const said = parameters.find((parameter) => /^q\s*=/i.test(parameter))
+    const weight = said === undefined ? 1 : Number(WEIGHT.exec(said)?.[1] ?? 0)
+    most = Math.max(most ?? 0, weight)
+  }
+  return most
+}
+
+/**
+ * Browsers name `text/html`; curl and SDKs send `*` or JSON. A client that prefers JSON, or excludes HTML (`q=0`), gets
+ * JSON.
+ */
+const wantsHtml = (accept: string | null): boolean => {
+  const html = weightOf(accept ?? '', 'text/html') ?? 0
+  return html > 0 && html >= (weightOf(accept ?? '', 'application/json') ?? 0)
+}
 
 /** Activity of the process. */
 export interface Doing {

@@ -22,9 +22,9 @@ import type { VerifyBudget } from '../../../upkeep/budgets/budget-verification.t
 import { GatewayError } from '../../../wire/errors.ts'
 import { type Principal, seesTenant, tenantMeant } from '../../auth.ts'
 import { BudgetVerification, BudgetView } from '../answers/resources.ts'
+import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { Switch, statusOf } from '../status.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface BudgetDeps {

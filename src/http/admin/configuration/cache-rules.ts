@@ -21,9 +21,9 @@ import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import { isSuperuser, ownerMeant, type Principal, seesTenant } from '../../auth.ts'
 import { CacheRuleView } from '../answers/resources.ts'
+import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { Switch, statusOf } from '../status.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface CacheRuleDeps {

@@ -21,10 +21,9 @@ import type { Commit, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
 import { ownerMeant, type Principal, seesTenant } from '../../auth.ts'
 import { EndpointView } from '../answers/resources.ts'
+import { Switch, statusOf, WARNINGS, withWarnings } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { Switch, statusOf } from '../status.ts'
-import { WARNINGS, withWarnings } from '../warnings.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface EndpointDeps {

@@ -17,9 +17,9 @@ import type { Commit, CommitResult, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../../auth.ts'
 import { IssuedKey, KeyView, RevokedKey } from '../answers/resources.ts'
+import { Rfc3339, storedTime } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminAnswer, type AdminRoute, route } from '../route.ts'
-import { Rfc3339, storedTime } from '../times.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface KeyDeps {

@@ -17,9 +17,9 @@ import type { Commit, LiveState } from '../../../state/port.ts'
 import { factsBeside } from '../../../upkeep/models/model-facts.ts'
 import type { ModelCatalogue } from '../../../upkeep/models/model-listing.ts'
 import { ModelView } from '../answers/resources.ts'
+import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, providerAsked } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
-import { Switch, statusOf } from '../status.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface ModelDeps {

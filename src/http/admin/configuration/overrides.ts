@@ -13,9 +13,9 @@ import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import { isSuperuser, ownerMeant, type Principal, seesTenant } from '../../auth.ts'
 import { KillView, OverrideView } from '../answers/resources.ts'
+import { Rfc3339, storedTime } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { Rfc3339, storedTime } from '../times.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface OverrideDeps {

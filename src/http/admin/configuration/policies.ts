@@ -20,10 +20,9 @@ import type { AppliedBy } from '../../../upkeep/instances/instances.ts'
 import { ownerMeant, type Principal, seesTenant } from '../../auth.ts'
 import { PolicyView } from '../answers/resources.ts'
 import { ReloadedView } from '../answers/work.ts'
+import { Switch, statusOf, WARNINGS, withWarnings } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
-import { Switch, statusOf } from '../status.ts'
-import { WARNINGS, withWarnings } from '../warnings.ts'
 import { requireMatch, rowAfter, write } from '../write.ts'
 
 export interface PolicyDeps {

@@ -15,9 +15,9 @@ import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import { ownerMeant, type Principal, seesTenant } from '../../auth.ts'
 import { ToolPolicyView } from '../answers/resources.ts'
+import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { Switch, statusOf } from '../status.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface ToolPolicyDeps {

@@ -19,9 +19,9 @@ import type { Commit, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
 import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../../auth.ts'
 import { ToolView } from '../answers/resources.ts'
+import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantAsked } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
-import { Switch, statusOf } from '../status.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface ToolDeps {

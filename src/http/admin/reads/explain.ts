@@ -12,11 +12,11 @@ import { t } from '../../../lib/schema/schema.ts'
 import type { History, Moment } from '../../../state/history/history-port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
 import { ExplainAnswer } from '../answers/explain.ts'
-import { type OneRequestDeps, oneRequest } from '../answers/one-request.ts'
 import { asked, momentNamed, neverWas } from '../as-of.ts'
 import type { PlanAnswer, PlanRead } from '../past-plan.ts'
 import { reading } from '../read-store.ts'
 import { type AdminRoute, route } from '../route.ts'
+import { type OneRequestDeps, oneRequest } from './requests.ts'
 
 export interface ExplainDeps extends OneRequestDeps {
   readonly requests: Pick<RequestQueries, 'recorded'>

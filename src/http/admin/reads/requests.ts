@@ -1,15 +1,40 @@
 // `/admin/v1/requests`: the request log, and one request with its routing decision.
 import type { RequestQueries } from '../../../../projections/requests/query.ts'
+import {
+  type ReadRow,
+  type RequestRow,
+  type RowSearchDeps,
+  awaitRow,
+} from '../../../inference/surface/request-search.ts'
 import { t } from '../../../lib/schema/schema.ts'
-import { type OneRequestDeps, oneRequest } from '../answers/one-request.ts'
 import { REQUEST_COLUMNS, RequestDetailAnswer, RequestsAnswer } from '../answers/reads.ts'
-import { type FilterDeps, filterOf, pageView, RequestQuery } from '../answers/request-filter.ts'
+import { type FilterDeps, filterOf, pageView, RequestQuery, tenantFilter } from '../answers/request-filter.ts'
 import { exported } from '../export.ts'
 import { reading } from '../read-store.ts'
-import { type AdminRoute, route } from '../route.ts'
+import { type AdminCall, type AdminRoute, route } from '../route.ts'
 
 export interface RequestRouteDeps extends FilterDeps {
   readonly requests: RequestQueries
+}
+
+export interface OneRequestDeps extends RowSearchDeps {
+  nowMs(): number
+}
+
+type OneCall = AdminCall<unknown, { readonly tenant_id?: string }>
+
+/**
+ * The row that the path names, by id or by label, among the tenants that the caller sees; also one that was answered a
+ * moment ago. Throws 404, and 502 when the row is not stored yet or the read store is unavailable.
+ */
+export const oneRequest = <Row extends RequestRow>(
+  { params, query, principal, request }: Pick<OneCall, 'params' | 'query' | 'principal' | 'request'>,
+  read: ReadRow<Row>,
+  deps: OneRequestDeps,
+): Promise<Row> => {
+  const tenantId = tenantFilter(principal, query.tenant_id)
+  const asked = { idOrLabel: params.id!, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
+  return awaitRow(asked, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
 }
 
 const SCOPES = ['usage:read'] as const
