@@ -8,11 +8,11 @@ import type { DocumentOptions } from './http/docs/document.ts'
 import { docsRoutes } from './http/docs/routes.ts'
 import { schemaRoutes } from './http/docs/schema-routes.ts'
 import { errorResponse } from './http/envelope.ts'
+import { failureHandlers } from './http/failure-handlers.ts'
 import { chatHandler, hotRoutes, inferenceRoutes } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics/metrics.ts'
-import { noRequest } from './http/no-request.ts'
 import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
-import { whileThereIsRoom } from './http/overload.ts'
+import { admitWhileRoom } from './http/overload.ts'
 import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
 import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
@@ -48,13 +48,13 @@ export interface App {
    * The process is about to stop: `/ready` is 503, writes are refused with 503 and `Retry-After`, reads are still
    * served, and every response closes its connection.
    */
-  leave(): void
+  prepareToStop(): void
   /** Admits no more requests, waits for those in flight, then ends and settles the rest. */
   drain(timeoutMs: number): Promise<void>
 }
 
 export const createApp = (deps: AppDeps): App => {
-  let isLeaving = false
+  let isStopping = false
   const inFlight = (): number => chat.active.size
   const gate = deps.gate ?? new LoadGate({ everyMs: 0, maxDelayMs: null, maxMemoryBytes: null, nowMs: () => 0 })
   const metrics = gatewayMetrics({
@@ -70,11 +70,11 @@ export const createApp = (deps: AppDeps): App => {
   })
   const inference: InferenceDeps = { ...deps, observe: metrics.observe }
   const chat = chatCompletions(inference)
-  const complete = whileThereIsRoom(chatHandler(chat, inference), gate)
+  const complete = admitWhileRoom(chatHandler(chat, inference), gate)
   const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
-  const hot = hotRoutes((request) => (isLeaving ? lastChat(request) : complete(request)))
-  // With standard host names Elysia looks for the path from the eleventh character of the URL on, which a host of three
-  // letters does not reach.
+  const hot = hotRoutes((request) => (isStopping ? lastChat(request) : complete(request)))
+  // Otherwise Elysia looks for the path from the eleventh character of the URL on: with a host of three letters the
+  // path begins before it.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
     .onError({ as: 'global' }, ({ error, request }) => {
       const thrown = isNotFound(error) ? unknown(request.method, pathOf(request)) : error
@@ -82,7 +82,7 @@ export const createApp = (deps: AppDeps): App => {
       return errorResponse(thrown, { ...context, latencyMs: elapsedMs(context) })
     })
     .use(inferenceRoutes(hot, inference))
-    .use(operationsRoutes(deps, metrics, { inFlight, isLeaving: () => isLeaving }))
+    .use(operationsRoutes(deps, metrics, { inFlight, isStopping: () => isStopping }))
   if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
   if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps))).use(schemaRoutes())
   const unknown = unknownRoute(routes.routes)
@@ -93,7 +93,7 @@ export const createApp = (deps: AppDeps): App => {
     return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
   }
   /** A chat completion is refused by the chat handler itself, so that it leaves an outcome. */
-  const lastAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
+  const closingAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
     const path = pathOf(request)
     const isHot = hot.some((route) => request.method === route.method && path === route.path)
     const isRefused = !READS.has(request.method) && !isHot
@@ -101,14 +101,14 @@ export const createApp = (deps: AppDeps): App => {
     response.headers.set('connection', 'close')
     return response
   }
-  const fetch: App['fetch'] = (request, peers) => (isLeaving ? lastAnswer(request, peers) : answer(request, peers))
+  const fetch: App['fetch'] = (request, peers) => (isStopping ? closingAnswer(request, peers) : answer(request, peers))
   return {
     fetch,
-    handlers: { fetch, hot, ...noRequest(deps) },
+    handlers: { fetch, hot, ...failureHandlers(deps) },
     idleMs: deps.inference.idleS * 1_000,
     inFlight,
-    leave() {
-      isLeaving = true
+    prepareToStop() {
+      isStopping = true
       chat.active.close()
     },
     drain: (timeoutMs) => chat.active.drain(timeoutMs),

@@ -112,7 +112,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     // While the log is not reachable nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await waitBriefly(seeded, onRefused)
     else seeded?.catch(onRefused)
-    started.push('door', () => app.leave()) // first: load balancers get it before anything ends
+    started.push('door', () => app.prepareToStop()) // first: load balancers get it before anything ends
     listener.serve(app)
     diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()

@@ -3,7 +3,7 @@ import { feedbackQueries } from '../../projections/feedback/query.ts'
 import { probeQueries } from '../../projections/probes/query.ts'
 import { type Config, settingMs } from '../config/schema.ts'
 import { providerHealth } from '../http/admin/answers/health-view.ts'
-import { checkedCommit, thawed } from '../http/admin/checked-commit.ts'
+import { checkedCommit, notFrozen } from '../http/admin/checked-commit.ts'
 import { feedbackRoutes } from '../http/admin/reads/feedback.ts'
 import { healthRoutes } from '../http/admin/reads/health.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
@@ -60,7 +60,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const everyMs = settingMs(config.health.probe_interval)
   const probing = { live, kindTable, modelCatalogue, dial, book, diagnostics, adapterReady, nowMs, everyMs }
   const probes = startProbes({ ...probing, random: Math.random })
-  const commit = checkedCommit(control.commits.commit, nowMs, thawed)
+  const commit = checkedCommit(control.commits.commit, nowMs, notFrozen)
   const stored = feedbackQueries(analytics.sql)
   const feedback = watchFeedback({
     book,

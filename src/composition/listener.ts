@@ -2,7 +2,7 @@
 // wait for the app.
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
-import { noRequest } from '../http/no-request.ts'
+import { failureHandlers } from '../http/failure-handlers.ts'
 import {
   type HttpServer,
   type ServerHandlers,
@@ -62,7 +62,7 @@ const EARLY_IDLE_MS = 75_000
 const early = (app: Promise<App>, diagnostics: Pick<Diagnostics, 'error'>): ServerHandlers => ({
   fetch: async (request, peers) => (await app).fetch(request, peers),
   hot: [],
-  ...noRequest({ diagnostics }),
+  ...failureHandlers({ diagnostics }),
 })
 
 /** `server.listener`. Both serve the same handlers. */

@@ -4,7 +4,7 @@ import { within } from '../../projections/database.ts'
 import { type Config, redacted, settingMs } from '../config/schema.ts'
 import type { InstanceDeps } from '../http/admin/reads/instances.ts'
 import { type SystemRouteDeps, systemRoutes } from '../http/admin/reads/system.ts'
-import { lookAt, type OperationsDeps, type ReadinessCheck } from '../http/operations.ts'
+import { type OperationsDeps, type ReadinessCheck, readinessChecker } from '../http/operations.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import type { Instances } from '../upkeep/instances/instances.ts'
 import type { Analytics } from './analytics.ts'
@@ -81,11 +81,11 @@ export const systemRoutesOf = (parts: OperationsParts, operations: Operations) =
   const nowMs = Date.now
   const inference = { maxStalenessMs: settingMs(config.auth.max_staleness) }
   const { readiness } = operations
-  const look = lookAt({ live, catalogue, steering, spool: outcomes.spool, inference, nowMs, readiness })
+  const checked = { live, catalogue, steering, spool: outcomes.spool, inference, nowMs, readiness }
   return systemRoutes({
     ...operations,
     live,
-    look,
+    checkReadiness: readinessChecker(checked),
     projections: () => within(projectionViews(analytics.sql), REPORTS_WITHIN_MS),
     instance: outcomes.spool.instance,
     settings: redacted(config),

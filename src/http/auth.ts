@@ -8,7 +8,7 @@ import type { Payer } from '../inference/gateway-calls.ts'
 import type { Sessions } from '../upkeep/console/sessions.ts'
 import { GatewayError } from '../wire/errors.ts'
 import type { Clients } from './clients.ts'
-import { requireSaidOwn, sessionToken } from './session-cookie.ts'
+import { requireProvenOwnPage, sessionToken } from './session-cookie.ts'
 
 /** An authenticated caller. */
 export interface Principal {
@@ -83,8 +83,8 @@ export const principalNow = (
 }
 
 /** Throws 403 for a write with a session cookie that does not prove to come from the console's own page. */
-export const requireOwnDoing = (principal: Principal, request: Request, { clients }: SessionDeps): void => {
-  if (principal.sessionId !== undefined) requireSaidOwn(request, clients(request))
+export const requireOwnPageWrite = (principal: Principal, request: Request, { clients }: SessionDeps): void => {
+  if (principal.sessionId !== undefined) requireProvenOwnPage(request, clients(request))
 }
 
 export const isSuperuser = (principal: Principal): boolean => principal.scopes.includes('*')
@@ -104,13 +104,13 @@ export const seesTenant = (principal: Principal, tenantId: string | null): boole
  * The owner of what a caller creates: its own tenant when it names none; no tenant (global, null) when it sends null,
  * and for `*` when it sends nothing.
  */
-export const ownerMeant = (principal: Principal, tenantId: string | null | undefined): string | null => {
+export const ownerFor = (principal: Principal, tenantId: string | null | undefined): string | null => {
   if (tenantId === null || (tenantId === undefined && isSuperuser(principal))) return null
-  return tenantMeant(principal, tenantId)
+  return tenantFor(principal, tenantId)
 }
 
 /** The tenant that a caller refers to: its own when it names none. Another tenant does not exist for it (404). */
-export const tenantMeant = (principal: Principal, tenantId: string | null | undefined): string => {
+export const tenantFor = (principal: Principal, tenantId: string | null | undefined): string => {
   const meant = tenantId ?? principal.tenantId
   if (!seesTenant(principal, meant)) throw new Rejection('not_found', `no tenant has the id "${meant}"`, 'tenant_id')
   return meant

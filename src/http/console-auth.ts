@@ -16,7 +16,7 @@ import { type Static, type TSchema, t } from '../lib/schema/schema.ts'
 import type { Operators } from '../upkeep/console/operators.ts'
 import type { OpenedSession, Sessions } from '../upkeep/console/sessions.ts'
 import { GatewayError } from '../wire/errors.ts'
-import { checked, requireSoundBody } from './admin/check.ts'
+import { checked, requireValidBody } from './admin/check.ts'
 import { type SessionDeps, sessionOf } from './auth.ts'
 import type { Client } from './clients.ts'
 import { identityHeaders } from './envelope.ts'
@@ -55,7 +55,7 @@ interface AuthCall<Body> {
   readonly body: Body
 }
 
-interface AuthAnswer {
+interface AuthResult {
   readonly status?: number
   /** Absent: no body. */
   readonly body?: unknown
@@ -73,7 +73,7 @@ export interface AuthRoute {
   readonly successStatus: number
   /** Throws before the body is read. */
   refuse?(call: AuthCall<null>): void
-  handle(call: AuthCall<unknown>): AuthAnswer | Promise<AuthAnswer>
+  handle(call: AuthCall<unknown>): AuthResult | Promise<AuthResult>
 }
 
 const SetupBody = closed(t.Object({ username: Username, password: Password, confirm: t.String({ maxLength: 2_048 }) }))
@@ -154,7 +154,7 @@ const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
 }
 
 /** The same error for every failed login. */
-const notKnown = (): GatewayError =>
+const wrongCredentials = (): GatewayError =>
   new GatewayError('authentication_error', 'the username or the password is not right')
 
 const logIn = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
@@ -176,11 +176,11 @@ const logIn = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
     if (operator === null) {
       count('login_failed')
       if (locked) count('lockout')
-      throw notKnown()
+      throw wrongCredentials()
     }
     const before = sessionOf(request.headers, deps)
     const session = await deps.sessions.open(operator.id, operator.key_id, before?.id ?? null).catch((error) => {
-      throw error instanceof Rejection ? notKnown() : error // the operator was changed or erased meanwhile
+      throw error instanceof Rejection ? wrongCredentials() : error // the operator was changed or erased meanwhile
     })
     count('login')
     return opened(deps.operators.usernameOf(operator), operator.id, session)
@@ -245,7 +245,7 @@ const run = async (route: AuthRoute, request: Request, deps: ConsoleDeps): Promi
   if (route.bodySchema !== null) {
     const read = await readJsonBody(request, BODY_LIMIT_BYTES)
     // Passwords are never stored and have checks of their own.
-    requireSoundBody({ ...read.body, password: null, confirm: null }, read.raw)
+    requireValidBody({ ...read.body, password: null, confirm: null }, read.raw)
     body = checked(route.bodySchema, read.body)
   }
   const answer = await route.handle({ request, client, body })

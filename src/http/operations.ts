@@ -51,11 +51,14 @@ export interface OperationsDeps {
 }
 
 /** The tenant id of no tenant: only what applies to all tenants is found under it. */
-const EVERYBODY = ''
+const NO_TENANT = ''
 const CHECK_MS = 2_000
 const OK: CheckResult = { text: 'ok', ready: true }
 
-type LookDeps = Pick<OperationsDeps, 'live' | 'catalogue' | 'steering' | 'spool' | 'inference' | 'nowMs' | 'readiness'>
+type ReadinessDeps = Pick<
+  OperationsDeps,
+  'live' | 'catalogue' | 'steering' | 'spool' | 'inference' | 'nowMs' | 'readiness'
+>
 
 /** The result of all checks. */
 export interface Readiness {
@@ -64,7 +67,7 @@ export interface Readiness {
 }
 
 /** Runs all checks that this instance needs, within 2 s. */
-export const lookAt = (deps: LookDeps): (() => Promise<Readiness>) => {
+export const readinessChecker = (deps: ReadinessDeps): (() => Promise<Readiness>) => {
   const checks = [...ownChecks(deps), ...deps.readiness]
   return async () => {
     const results = await Promise.all(checks.map(withinTime))
@@ -73,12 +76,12 @@ export const lookAt = (deps: LookDeps): (() => Promise<Readiness>) => {
 }
 
 /** Returned without running the checks: their dependencies are being closed. */
-const LEAVING: Readiness = {
+const STOPPING: Readiness = {
   status: 'unavailable',
   checks: new Map([['process', { text: 'unavailable: stopping', ready: false }]]),
 }
 
-const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: LookDeps): ReadinessCheck[] => [
+const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: ReadinessDeps): ReadinessCheck[] => [
   {
     name: 'control',
     run() {
@@ -97,7 +100,7 @@ const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: LookD
   {
     name: 'providers',
     run() {
-      const killed = steering.overrides(EVERYBODY, nowMs()).killedProviderIds
+      const killed = steering.overrides(NO_TENANT, nowMs()).killedProviderIds
       const usable = catalogue.usableProviders(killed)
       const note = killed.size === 0 ? '' : `, ${killed.size} killed`
       return { text: `${usable} configured${note}`, ready: usable > 0 }
@@ -160,8 +163,8 @@ const weightOf = (accept: string, type: string): number | null => {
   for (const range of accept.split(',')) {
     const [named, ...parameters] = range.split(';').map((part) => part.trim())
     if (named!.toLowerCase() !== type) continue
-    const said = parameters.find((parameter) => /^q\s*=/i.test(parameter))
-    const weight = said === undefined ? 1 : Number(WEIGHT.exec(said)?.[1] ?? 0)
+    const quality = parameters.find((parameter) => /^q\s*=/i.test(parameter))
+    const weight = quality === undefined ? 1 : Number(WEIGHT.exec(quality)?.[1] ?? 0)
     most = Math.max(most ?? 0, weight)
   }
   return most
@@ -177,16 +180,16 @@ const wantsHtml = (accept: string | null): boolean => {
 }
 
 /** Activity of the process. */
-export interface Doing {
+export interface ProcessActivity {
   /** Requests in progress. */
   inFlight(): number
   /** The process is about to stop. */
-  isLeaving(): boolean
+  isStopping(): boolean
 }
 
-export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFlight, isLeaving }: Doing) => {
+export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFlight, isStopping }: ProcessActivity) => {
   const startedMs = performance.now()
-  const look = lookAt(deps)
+  const checkReadiness = readinessChecker(deps)
   const { build } = deps
   const paths = [...PUBLIC_PATHS]
   if (deps.docsEnabled) paths.push('GET /openapi.json', 'GET /docs', 'GET /schemas')
@@ -196,7 +199,7 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFli
 
   const health = ({ request }: { request: Request }) => json(request, { status: 'ok', components: deps.components })
   const ready = async ({ request }: { request: Request }) => {
-    const { status, checks } = isLeaving() ? LEAVING : await look()
+    const { status, checks } = isStopping() ? STOPPING : await checkReadiness()
     const failed = [...checks].filter(([, result]) => !result.ready).map(([name]) => name)
     const body = { status, checks: Object.fromEntries([...checks].map(([name, { text }]) => [name, text])) }
     if (failed.length === 0) return json(request, body)

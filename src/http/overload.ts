@@ -10,7 +10,7 @@ import { newIdentity } from './request-context.ts'
 /** Refused clients get different waits, or all would retry at once. */
 const WAITS_S = [1, 2, 3]
 /** Placeholder of the request id. Ids do not have this character. */
-const NOBODY = '?'
+const PLACEHOLDER = '?'
 
 /**
  * A response that is built but for the ids. A refusal must be cheap, or refused requests take the time of admitted
@@ -27,13 +27,13 @@ interface Refusal {
 
 const refusalAfter = (retryAfterS: number): Refusal => {
   const error = new GatewayError('rate_limited', 'the gateway has more to do than it can; try again', { retryAfterS })
-  const context = { requestId: NOBODY, traceId: NOBODY }
+  const context = { requestId: PLACEHOLDER, traceId: PLACEHOLDER }
   const gateway = errorGatewayJson(context)
-  const at = gateway.indexOf(NOBODY)
+  const at = gateway.indexOf(PLACEHOLDER)
   return {
     status: error.status,
     before: `{"error":${JSON.stringify(errorBody(error))},"gateway":${gateway.slice(0, at)}`,
-    after: `${gateway.slice(at + NOBODY.length)}}`,
+    after: `${gateway.slice(at + PLACEHOLDER.length)}}`,
     head: headLines(without(errorHeaders(error, context))),
   }
 }
@@ -53,7 +53,7 @@ const refuse = ({ status, before, after, head }: Refusal, request: Inbound): Ans
  * Passes requests to `complete` while the gate has room. A refusal comes before anything is read, and leaves no
  * outcome: the caller is not authenticated yet.
  */
-export const whileThereIsRoom =
+export const admitWhileRoom =
   (complete: ChatHandler, gate: LoadGate): ChatHandler =>
   (request) => {
     if (gate.room <= 0 && !gate.more()) {

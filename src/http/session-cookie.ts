@@ -40,15 +40,15 @@ const hasBody = ({ headers, body }: Request): boolean => body !== null && header
 
 const isJson = (type: string | null): boolean => /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type?.trim() ?? '')
 
-const saysWhere = ({ headers }: Request): boolean => headers.has('sec-fetch-site') || headers.has('origin')
+const namesItsOrigin = ({ headers }: Request): boolean => headers.has('sec-fetch-site') || headers.has('origin')
 
 /**
  * Throws 403 for a write with a session that does not prove, by `Sec-Fetch-Site` or `Origin`, that the own page caused
  * it. Browsers always send one of them.
  */
-export const requireSaidOwn = (request: Request, client: Client): void => {
+export const requireProvenOwnPage = (request: Request, client: Client): void => {
   if (isRead(request)) return
-  if (!saysWhere(request)) {
+  if (!namesItsOrigin(request)) {
     throw new GatewayError('permission_error', 'with a session a write must say in `Origin` where it comes from', {
       param: 'Origin',
     })

@@ -138,7 +138,7 @@ test.each(EACH_LISTENER)(
     })
     const running = answerTo(server.port, post(CHAT, ask(), HEAD))
     await asked.promise
-    gateway.app.leave()
+    gateway.app.prepareToStop()
     const drained = gateway.app.drain(10_000)
     const closing = [
       [post(CHAT, ask(), HEAD), 503],

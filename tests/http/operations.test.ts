@@ -126,7 +126,7 @@ describe('/ready', () => {
 // docs/behaviour.md: "Stopping"
 test('on its way out it says so, answers what is read, and takes nothing more; every answer ends its connection', async () => {
   const gateway = gatewayWith({})
-  gateway.app.leave()
+  gateway.app.prepareToStop()
   const ready = await gateway.send('/ready', { key: null })
   expect(ready.status).toBe(503)
   expect(await ready.json()).toMatchObject({

@@ -25,7 +25,7 @@ export interface PastRead {
   readonly given: readonly string[]
 }
 
-export type PastAnswer =
+export type PastReply =
   | { readonly kind: 'answer'; readonly status: number; readonly text: string }
   | {
       readonly kind: 'error'
@@ -64,14 +64,14 @@ export const momentOf = (route: AdminRoute, text: string | undefined, latestMs: 
       param: 'as_of',
     })
   }
-  const moment = momentNamed(text)
+  const moment = parseMoment(text)
   if ('atMs' in moment && moment.atMs > latestMs)
     throw new GatewayError('invalid_request', '"as_of" must not be later than now', { param: 'as_of' })
   return takesItself ? null : moment
 }
 
 /** A time or a revision. Throws 400 for what is neither. */
-export const momentNamed = (text: string): Moment => {
+export const parseMoment = (text: string): Moment => {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return { id: text.toLowerCase() }
   const atMs = timestampMs(text)
   if (atMs !== null) return { atMs }
@@ -83,7 +83,7 @@ export const momentNamed = (text: string): Moment => {
 }
 
 /** Queries the history thread. Its unavailability is 504, worth a retry. */
-export const asked = async <Name extends QuestionName>(
+export const queryHistory = async <Name extends QuestionName>(
   history: History,
   name: Name,
   ask: Questions[Name]['ask'],
@@ -99,7 +99,7 @@ export const asked = async <Name extends QuestionName>(
   }
 }
 
-export const neverWas = (moment: Moment): GatewayError => {
+export const momentNotFound = (moment: Moment): GatewayError => {
   const what = 'id' in moment ? 'no decision that counted has this id' : 'this is before the first decision'
   return new GatewayError('not_found', `"as_of": ${what}`, { param: 'as_of' })
 }
@@ -108,14 +108,14 @@ export const neverWas = (moment: Moment): GatewayError => {
  * The past response and the revision that it shows. Throws 404 for a moment outside the history, and the error of the
  * route itself.
  */
-export const answerOfPast = async (
+export const pastResponse = async (
   history: History,
   moment: Moment,
   read: PastRead,
 ): Promise<{ readonly status: number; readonly text: string; readonly revision: string }> => {
-  const found = await asked(history, 'past', { moment, read })
-  if (found === null) throw neverWas(moment)
-  const answer = found.answer as PastAnswer
+  const found = await queryHistory(history, 'past', { moment, read })
+  if (found === null) throw momentNotFound(moment)
+  const answer = found.answer as PastReply
   if (answer.kind === 'answer') return { ...answer, revision: found.point.revision }
   const { code, message, status, type, param } = answer
   throw new GatewayError(code, message, { status, type, param })

@@ -13,13 +13,13 @@ export const Switch = {
 
 /** The status in the body, undefined without one. Throws 400 when its two fields contradict each other. */
 export const statusOf = (body: { status?: Status | 'enabled'; enabled?: boolean }): Status | undefined => {
-  const said = body.status === 'enabled' ? 'active' : body.status
-  if (body.enabled === undefined) return said
-  const meant = body.enabled ? 'active' : 'disabled'
-  if (said !== undefined && said !== meant) {
+  const given = body.status === 'enabled' ? 'active' : body.status
+  if (body.enabled === undefined) return given
+  const switched = body.enabled ? 'active' : 'disabled'
+  if (given !== undefined && given !== switched) {
     throw new GatewayError('invalid_request', '"status" and "enabled" contradict each other', { param: 'enabled' })
   }
-  return meant
+  return switched
 }
 
 export const Rfc3339 = t.String({
@@ -37,7 +37,10 @@ export const storedTime = (text: string | null | undefined, param = 'expires_at'
   return new Date(atMs).toISOString()
 }
 
-/** The member of a response with references to names that do not exist yet. Dropped from a body, so that the response of a write can be sent again. */
+/**
+ * The member of a response with references to names that do not exist yet. Dropped from a body, so that the response of
+ * a write can be sent again.
+ */
 export const WARNINGS = ['warnings'] as const
 
 /** The row with its warnings, or the bare row when there are none. */

@@ -32,7 +32,7 @@ export const requireStorable = (value: unknown, path = ''): void => {
  * Throws 400 naming the field: for a member that was sent twice, for a number that would be rounded, for text that
  * cannot be stored, and for a name with characters that cannot be read.
  */
-export const requireSoundBody = (body: Record<string, unknown>, raw: string): void => {
+export const requireValidBody = (body: Record<string, unknown>, raw: string): void => {
   const repeated = repeatedKey(raw)
   if (repeated !== null) throw new GatewayError('invalid_request', `"${repeated}" was sent twice`, { param: repeated })
   const inexact = inexactNumber(raw)

@@ -15,10 +15,10 @@ type Check = (
 ) => void
 
 /** Rejects while frozen, also by a freeze that counted after the request arrived. */
-export const thawed: Check = (state, events, actor, nowMs) => requireWriteThawed(state, actor, events, nowMs)
+export const notFrozen: Check = (state, events, actor, nowMs) => requireWriteThawed(state, actor, events, nowMs)
 
 /** Rejects events after which no administrator would be left. */
-export const lasting: Check = (state, events, _actor, nowMs) => requireWayIn(state, events, nowMs)
+export const keepsAdministrator: Check = (state, events, _actor, nowMs) => requireWayIn(state, events, nowMs)
 
 /** A commit whose decisions must pass these checks, in this order. */
 export const checkedCommit =

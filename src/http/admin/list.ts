@@ -3,7 +3,7 @@ import type { ControlReader } from '../../domain/control.ts'
 import { Rejection } from '../../domain/kernel/rejection.ts'
 import { t } from '../../lib/schema/schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import { type Principal, tenantMeant } from '../auth.ts'
+import { type Principal, tenantFor } from '../auth.ts'
 
 export const DEFAULT_LIMIT = 50
 export const MAX_LIMIT = 1_000
@@ -40,20 +40,20 @@ export const pageOf = (
  * The tenant whose configuration is listed; undefined: all that the caller sees. A missing tenant, and another's, is
  * 404.
  */
-export const tenantAsked = (
+export const tenantOfQuery = (
   state: ControlReader,
   principal: Principal,
   tenantId: string | undefined,
 ): string | undefined => {
   if (tenantId === undefined) return undefined
-  const meant = tenantMeant(principal, tenantId)
+  const meant = tenantFor(principal, tenantId)
   if (state.table('tenants').get(meant) === undefined)
     throw new Rejection('not_found', `no tenant has the id "${meant}"`, 'tenant_id')
   return meant
 }
 
 /** The id of the provider to which a list of the registry is narrowed, by its name or id. A missing one is 404. */
-export const providerAsked = (state: ControlReader, named: string | undefined): string | undefined => {
+export const providerOfQuery = (state: ControlReader, named: string | undefined): string | undefined => {
   if (named === undefined) return undefined
   const providers = state.table('providers')
   const [id = named] = providers.find('name', named.toLowerCase())

@@ -34,7 +34,7 @@ export interface PlanRead {
   } | null
 }
 
-export interface PlanAnswer {
+export interface PlanReply {
   readonly kind: 'plan'
   /** Null: the request is refused before it is planned, or the policy does not exist. */
   readonly plan: PlanView | null
@@ -46,7 +46,7 @@ export interface PlanAnswer {
   readonly missing: readonly string[]
 }
 
-const NOTHING: PlanAnswer = {
+const NOTHING: PlanReply = {
   kind: 'plan',
   plan: null,
   refused: null,
@@ -56,7 +56,7 @@ const NOTHING: PlanAnswer = {
 }
 
 /** Pure: equal states, moments and records give equal results. */
-export const planOfPast = (state: ControlState, { atMs }: PastPoint, read: PlanRead): PlanAnswer => {
+export const planOfPast = (state: ControlState, { atMs }: PastPoint, read: PlanRead): PlanReply => {
   const { record, frames, whatIf } = read
   const configuration = configurationOf(state)
   const named = whatIf?.policy ?? null

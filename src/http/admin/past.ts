@@ -6,9 +6,9 @@ import { createSteering } from '../../state/indexes/live-steering.ts'
 import type { LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { gatewayErrorOf } from '../envelope.ts'
-import type { PastAnswer, PastRead } from './as-of.ts'
+import type { PastRead, PastReply } from './as-of.ts'
 import { formatted } from './format.ts'
-import { type PlanAnswer, type PlanRead, planOfPast } from './past-plan.ts'
+import { type PlanRead, type PlanReply, planOfPast } from './past-plan.ts'
 import { type AdminDeps, configurationRoutes } from './runner.ts'
 
 /** The module that the history thread imports to read the past. */
@@ -19,7 +19,7 @@ export const readPast = async (
   state: ControlState,
   point: PastPoint,
   read: PastRead | PlanRead,
-): Promise<PastAnswer | PlanAnswer> => {
+): Promise<PastReply | PlanReply> => {
   try {
     if ('record' in read) return planOfPast(state, point, read)
     const route = configurationRoutes(pastDeps(state, point, read)).find(

@@ -25,7 +25,7 @@ export interface AdminCall<Body = unknown, Query = unknown> {
   readonly intent: WriteIntent
 }
 
-export interface AdminAnswer {
+export interface AdminResponse {
   readonly status?: number
   /** Sent as JSON, or its rows in the format of the query. */
   readonly body: unknown
@@ -79,7 +79,7 @@ export interface AdminRoute {
   readonly whileFrozen: boolean
   /** Takes `as_of`. Null: reads of the configuration do (`withPast`). False: this read has no past. */
   readonly past: boolean | null
-  handle(call: AdminCall): AdminAnswer | Promise<AdminAnswer>
+  handle(call: AdminCall): AdminResponse | Promise<AdminResponse>
 }
 
 interface RouteSettings<Body extends TSchema, Query extends TSchema> {
@@ -98,7 +98,7 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly events?: true
   readonly whileFrozen?: boolean
   readonly past?: false
-  handle(call: AdminCall<Static<Body>, Static<Query>>): AdminAnswer | Promise<AdminAnswer>
+  handle(call: AdminCall<Static<Body>, Static<Query>>): AdminResponse | Promise<AdminResponse>
 }
 
 /** Fields that a GET returns and a write ignores. */

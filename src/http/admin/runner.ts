@@ -15,16 +15,16 @@ import {
   type Principal,
   principalNow,
   requireOneOf,
-  requireOwnDoing,
+  requireOwnPageWrite,
   type SessionDeps,
 } from '../auth.ts'
 import { identityHeaders } from '../envelope.ts'
 import { contextOf, pathOf } from '../request-context.ts'
 import { type AppliedDeps, MIN_REVISION, reachMinRevision, revisionHeaders } from '../revision.ts'
 import type { ProviderDeps } from './answers/provider-view.ts'
-import { answerOfPast, momentOf, withPast } from './as-of.ts'
-import { checked, requireSoundBody, requireStorable } from './check.ts'
-import { checkedCommit, lasting, thawed } from './checked-commit.ts'
+import { momentOf, pastResponse, withPast } from './as-of.ts'
+import { checked, requireStorable, requireValidBody } from './check.ts'
+import { checkedCommit, keepsAdministrator, notFrozen } from './checked-commit.ts'
 import { type BudgetDeps, budgetRoutes } from './configuration/budgets.ts'
 import { type CacheRuleDeps, cacheRuleRoutes } from './configuration/cache-rules.ts'
 import { type EndpointDeps, endpointRoutes } from './configuration/endpoints.ts'
@@ -43,7 +43,7 @@ import { CONTENT_TYPES, fileHeaders, formatOf, formatted, type ListFormat } from
 import { PLANNED } from './planned.ts'
 import { type InstanceDeps, instanceRoutes } from './reads/instances.ts'
 import { type LogDeps, logRoutes } from './reads/log.ts'
-import type { AdminAnswer, AdminRoute } from './route.ts'
+import type { AdminResponse, AdminRoute } from './route.ts'
 import { writeIntent } from './write.ts'
 
 // The override `freeze` refuses writes of the admin surface twice: here, before any work is done for them, and again
@@ -105,7 +105,7 @@ export interface AdminDeps
  */
 export const configurationRoutes = (deps: AdminDeps): readonly AdminRoute[] => {
   const nowMs = () => deps.nowMs()
-  const freezable = { ...deps, commit: checkedCommit(deps.commit, nowMs, thawed, lasting) }
+  const freezable = { ...deps, commit: checkedCommit(deps.commit, nowMs, notFrozen, keepsAdministrator) }
   const routes = [
     ...tenantRoutes(freezable),
     ...keyRoutes(freezable),
@@ -154,9 +154,9 @@ const withoutDropped = (body: Record<string, unknown>, route: AdminRoute): Recor
   return Object.fromEntries(Object.entries(body).filter(([name]) => !dropped.includes(name)))
 }
 
-const answered = async (
+const responseOf = async (
   route: AdminRoute,
-  answer: AdminAnswer,
+  answer: AdminResponse,
   format: ListFormat,
   request: Request,
   deps: RunnerDeps,
@@ -190,12 +190,12 @@ const bodyOf = async (route: AdminRoute, request: Request): Promise<{ body: unkn
   if (route.bodySchema === null) {
     if (request.body === null || request.headers.get('content-length') === '0') return { body: null, raw: '' }
     const { body, raw } = await readJsonBody(request, BODY_LIMIT_BYTES, true)
-    requireSoundBody(body, raw)
+    requireValidBody(body, raw)
     checked(Nothing, withoutDropped(body, route))
     return { body: null, raw: '' }
   }
   const { body, raw } = await readJsonBody(request, BODY_LIMIT_BYTES, route.bodyOptional)
-  requireSoundBody(body, raw)
+  requireValidBody(body, raw)
   return { body: checked(route.bodySchema, withoutDropped(body, route)), raw }
 }
 
@@ -223,7 +223,7 @@ const usernamesFor = ({ path }: AdminRoute, { live, operators }: AdminDeps): Rec
 
 const run = async (route: AdminRoute, request: Request, rawParams: RawParams, deps: AdminDeps): Promise<Response> => {
   const principal = await authenticated(request, deps)
-  requireOwnDoing(principal, request, deps)
+  requireOwnPageWrite(principal, request, deps)
   requireOneOf(principal, route.scopes)
   refuseWhileFrozen(route, principal, deps)
   const url = new URL(request.url)
@@ -238,7 +238,7 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   if (moment !== null) {
     const asked = { path: route.path, params, query, principal, format }
     const read = { ...asked, usernames: usernamesFor(route, deps), given: Object.keys(deps) }
-    const { status, text, revision } = await answerOfPast(deps.history, moment, read)
+    const { status, text, revision } = await pastResponse(deps.history, moment, read)
     const headers = { 'content-type': CONTENT_TYPES[format], ...fileHeaders(route.path, format) }
     const about = { ...identityHeaders(contextOf(request)), 'x-gateway-as-of': revision }
     return new Response(text, { status, headers: { ...headers, ...about } })
@@ -247,7 +247,7 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   const intent = writeIntent(request, url, raw, principal, deps.causeKey)
   const now = () => principalNow(request.headers, route.scopes, deps, deps.nowMs())
   const answer = await route.handle({ request, principal, params, query, body, intent, principalNow: now })
-  return answered(route, answer, format, request, deps)
+  return responseOf(route, answer, format, request, deps)
 }
 
 /**

@@ -28,16 +28,16 @@ export const timestampMs = (text: string): number | null => {
   return Number.isNaN(ms) ? null : ms
 }
 
-const sayable = (ms: number): number => Math.min(LATEST_MS, Math.max(EARLIEST_MS, ms))
+const withinRange = (ms: number): number => Math.min(LATEST_MS, Math.max(EARLIEST_MS, ms))
 
 /** A time as responses show it; one beyond the years of RFC 3339 becomes their first or last moment. */
-export const shownTime = (ms: number): string => new Date(sayable(ms)).toISOString()
+export const shownTime = (ms: number): string => new Date(withinRange(ms)).toISOString()
 
 const momentMs = (text: string, name: 'from' | 'to', nowMs: number): number => {
   const back = durationMs(text)
   if (back !== null) return Math.max(FIRST_MS, nowMs - back)
   const ms = timestampMs(text)
-  if (ms !== null) return sayable(ms) // its zone may lead beyond
+  if (ms !== null) return withinRange(ms) // its zone may lead beyond
   const days = /^(\d+)d$/.exec(text)
   throw new GatewayError(
     'invalid_request',

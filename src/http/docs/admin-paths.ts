@@ -51,7 +51,7 @@ const operationIdOf = (method: string, path: string): string => {
 /** The first segment of its path: the resource of the route. */
 const subjectOf = (path: string): string => path.split('/')[1]!
 
-const scopesInWords = (scopes: readonly string[]): string => {
+const scopesDescription = (scopes: readonly string[]): string => {
   if (scopes.length === 0) return 'Needs a valid key, of any scope.'
   const named = scopes.map((scope) => `\`${scope}\``)
   return scopes.includes('*') ? 'Needs the scope `*`.' : `Needs the scope ${named.join(' or ')} (\`*\` covers all).`
@@ -64,12 +64,12 @@ const ignoredOf = ({ bodySchema, dropped }: AdminRoute): readonly string[] => {
 }
 
 const descriptionOf = (route: AdminRoute): string => {
-  const said = [scopesInWords(route.scopes)]
-  if (route.past === true) said.push('With `as_of` the answer is what it was then.')
-  if (route.rows !== null) said.push('With `format` the rows are sent as CSV or as one JSON object per line.')
-  if (route.method !== 'GET' && route.bodySchema === null) said.push('It takes no body, or `{}`.')
-  if (route.whileFrozen) said.push('Possible while the configuration is frozen.')
-  return said.join(' ')
+  const sentences = [scopesDescription(route.scopes)]
+  if (route.past === true) sentences.push('With `as_of` the answer is what it was then.')
+  if (route.rows !== null) sentences.push('With `format` the rows are sent as CSV or as one JSON object per line.')
+  if (route.method !== 'GET' && route.bodySchema === null) sentences.push('It takes no body, or `{}`.')
+  if (route.whileFrozen) sentences.push('Possible while the configuration is frozen.')
+  return sentences.join(' ')
 }
 
 /** The body as it is checked, with the ignored fields: the result of a GET can be edited and sent back. */
@@ -99,9 +99,9 @@ const DELETED = {
 
 /** A titled schema is a component of that name. */
 const schemaOf = (schema: TSchema, about: string, components: Map<string, Node>): Node => {
-  const told = describedFields(schema, about)
-  if (schema.title === undefined) return told
-  components.set(schema.title, told)
+  const described = describedFields(schema, about)
+  if (schema.title === undefined) return described
+  components.set(schema.title, described)
   return ref(schema.title)
 }
 
@@ -125,7 +125,7 @@ const contentOf = (route: AdminRoute, components: Map<string, Node>): Node => {
 }
 
 /** Description of the successful response. */
-const answerInWords = (route: AdminRoute): string => {
+const responseDescription = (route: AdminRoute): string => {
   const title = (route.answer?.title as string | undefined)?.replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
   const isWrite = route.method !== 'GET'
   if (route.rows !== null && !route.whole) return `A page of ${route.rows}, and how many there are in all.`
@@ -144,7 +144,7 @@ const responsesOf = (route: AdminRoute, components: Map<string, Node>): Node => 
   const written = isTried ? WRITTEN : required(WRITTEN) // a trial is no decision
   const headers = { ...required(IDENTITY), ...(isWrite ? written : {}), ...(route.past === true ? AS_OF : {}) }
   return {
-    [route.successStatus]: { description: answerInWords(route), headers, content: contentOf(route, components) },
+    [route.successStatus]: { description: responseDescription(route), headers, content: contentOf(route, components) },
     ...Object.fromEntries(statuses.toSorted((a, b) => a - b).map((status) => [status, failure(status)])),
   }
 }

@@ -149,7 +149,7 @@ export const answerExample = (route: AdminRoute): unknown => {
     ...EXAMPLES[`PUT ${route.path.replace('/:id', '')}`],
     ...EXAMPLES[name],
   }
-  const one = WRITTEN[name] ?? madeOf(route, { ...NAMED, ...(route.answer && answered(sent, route.answer)), id })
+  const one = WRITTEN[name] ?? madeOf(route, { ...NAMED, ...(route.answer && repeatedFields(sent, route.answer)), id })
   if (one === undefined) return undefined
   return route.rows === null || route.whole ? one : { [route.rows]: [one], total: 1, limit: 50, offset: 0 }
 }
@@ -160,7 +160,7 @@ const madeOf = ({ method, answer }: AdminRoute, values: Values): unknown => {
 }
 
 /** Fields of the example body that the response repeats. */
-const answered = (body: Readonly<Record<string, unknown>>, answer: TSchema) => {
+const repeatedFields = (body: Readonly<Record<string, unknown>>, answer: TSchema) => {
   const fields = (answer.properties ?? {}) as Readonly<Record<string, TSchema>>
   return Object.fromEntries(
     Object.entries(body).filter(([name, value]) => fields[name] !== undefined && Value.Check(fields[name], value)),

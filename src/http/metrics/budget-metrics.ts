@@ -2,7 +2,7 @@
 // this process.
 import { Gauge, type Registry } from '@prometheus-io/client'
 import type { BudgetFigure, BudgetFigures } from '../../state/budgets/budgets.ts'
-import { asked } from './tally.ts'
+import { readOnScrape } from './tally.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** Series of each metric: further budgets are counted and not named. */
@@ -55,21 +55,26 @@ export const budgetMetrics = (registers: Registry[], { budgets }: Telemetry): vo
     'The same as a share of the limit, of money or tokens, whichever is less.',
     (budget) => budget.leftShare,
   )
-  asked(registers, 'gateway_budgets', 'Budgets in use.', () => figures().inUse)
-  asked(
+  readOnScrape(registers, 'gateway_budgets', 'Budgets in use.', () => figures().inUse)
+  readOnScrape(
     registers,
     'gateway_budgets_closed',
     'Budgets that an overrun has closed until their limits are set again.',
     () => figures().closed,
   )
-  asked(
+  readOnScrape(
     registers,
     'gateway_budget_leases',
     'Accounts of budgets that this process holds a lease of.',
     () => figures().leases,
   )
-  asked(registers, 'gateway_budget_requests_waiting', 'Requests that wait for a lease now.', () => figures().waiting)
-  asked(
+  readOnScrape(
+    registers,
+    'gateway_budget_requests_waiting',
+    'Requests that wait for a lease now.',
+    () => figures().waiting,
+  )
+  readOnScrape(
     registers,
     'gateway_budget_log_down_seconds',
     'For so long the log has not taken what this process says of budgets; 0: it does.',

@@ -1,29 +1,29 @@
 // Metrics of the path of outcomes: out of the spool, into the log, into the tables. Also metrics of the process itself.
 import { Gauge, type Registry } from '@prometheus-io/client'
-import { asked } from './tally.ts'
+import { readOnScrape } from './tally.ts'
 import type { DiskView, ProjectionView, SendingView, Telemetry, TraceCounts } from './telemetry.ts'
 
 /** A scrape waits at most this long for Postgres. */
-const ASK_MS = 1_000
+const QUERY_MS = 1_000
 
 /** Progress of the read models: queried from Postgres on a scrape, once for all of these metrics, in bounded time. */
 export const projectionMetrics = (registers: Registry[], { projections }: Telemetry): void => {
-  const ask = async (): Promise<readonly ProjectionView[] | null> => {
+  const query = async (): Promise<readonly ProjectionView[] | null> => {
     if (projections === undefined) return null
     let timer: ReturnType<typeof setTimeout> | undefined
     const late = new Promise<null>((resolve) => {
-      timer = setTimeout(resolve, ASK_MS, null)
+      timer = setTimeout(resolve, QUERY_MS, null)
     })
     // `gateway_projection_known` reports that Postgres is unavailable.
     const reports = projections().catch(() => null)
     return Promise.race([reports, late]).finally(() => clearTimeout(timer))
   }
-  let asking: Promise<readonly ProjectionView[] | null> | null = null
+  let pending: Promise<readonly ProjectionView[] | null> | null = null
   const reports = () => {
-    asking ??= ask().finally(() => {
-      asking = null
+    pending ??= query().finally(() => {
+      pending = null
     })
-    return asking
+    return pending
   }
   const gauge = (name: string, help: string, value: (view: ProjectionView) => number) =>
     new Gauge({
@@ -58,7 +58,7 @@ export const projectionMetrics = (registers: Registry[], { projections }: Teleme
 /** The sender that ships the spool to Kafka; zeros where the spool is the log. */
 export const sendingMetrics = (registers: Registry[], { sending }: Telemetry): void => {
   const gauge = (name: string, help: string, value: (view: SendingView) => number) =>
-    asked(registers, name, help, () => {
+    readOnScrape(registers, name, help, () => {
       const view = sending?.() ?? null
       return view === null ? 0 : value(view)
     })
@@ -81,7 +81,7 @@ export const sendingMetrics = (registers: Registry[], { sending }: Telemetry): v
 /** Failures of the disk under the spool. */
 export const diskMetrics = (registers: Registry[], { disk }: Telemetry): void => {
   const counter = (name: string, help: string, value: (view: DiskView) => number) =>
-    asked(registers, name, help, () => (disk === undefined ? 0 : value(disk())))
+    readOnScrape(registers, name, help, () => (disk === undefined ? 0 : value(disk())))
   counter(
     'gateway_spool_write_failures_total',
     'Writes of outcomes that the disk refused.',
@@ -94,7 +94,7 @@ export const diskMetrics = (registers: Registry[], { disk }: Telemetry): void =>
 /** Spans on their way to the collector; zeros while traces are off. */
 export const traceMetrics = (registers: Registry[], { traces }: Telemetry): void => {
   const gauge = (name: string, help: string, value: (counts: TraceCounts) => number) =>
-    asked(registers, name, help, () => (traces === undefined || traces === null ? 0 : value(traces.counts)))
+    readOnScrape(registers, name, help, () => (traces === undefined || traces === null ? 0 : value(traces.counts)))
   gauge('gateway_traces_queued', 'Traces that wait for the collector.', ({ queued }) => queued)
   gauge('gateway_traces_exported_total', 'Traces that the collector took.', ({ exported }) => exported)
   gauge(
@@ -118,9 +118,9 @@ export const processMetrics = (
       this.set({ version: build.version, commit: build.commit ?? '' }, 1)
     },
   })
-  asked(registers, 'gateway_cpu_seconds_total', 'Processor time that this process took.', () => {
+  readOnScrape(registers, 'gateway_cpu_seconds_total', 'Processor time that this process took.', () => {
     const { user, system } = process.cpuUsage()
     return (user + system) / 1e6
   })
-  asked(registers, 'gateway_memory_bytes', 'Resident memory of this process.', () => process.memoryUsage.rss())
+  readOnScrape(registers, 'gateway_memory_bytes', 'Resident memory of this process.', () => process.memoryUsage.rss())
 }

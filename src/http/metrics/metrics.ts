@@ -13,7 +13,7 @@ import { AUTH_EVENTS, type AuthEvent } from '../console-auth.ts'
 import { budgetMetrics } from './budget-metrics.ts'
 import { diskMetrics, processMetrics, projectionMetrics, sendingMetrics, traceMetrics } from './log-metrics.ts'
 import { requestMetrics } from './request-metrics.ts'
-import { asked, tally } from './tally.ts'
+import { readOnScrape, tally } from './tally.ts'
 import type { Telemetry } from './telemetry.ts'
 
 export interface MetricsDeps {
@@ -93,7 +93,7 @@ export const gatewayMetrics = (deps: MetricsDeps): Metrics => {
 
 /** Values that are read on a scrape. */
 const gauges = (registers: Registry[], { live, spool, limits, inFlight, gate }: MetricsDeps): void => {
-  const gauge = (name: string, help: string, value: () => number) => asked(registers, name, help, value)
+  const gauge = (name: string, help: string, value: () => number) => readOnScrape(registers, name, help, value)
   const delay = monitorEventLoopDelay({ resolution: 20 })
   delay.enable()
   gauge('gateway_requests_in_flight', 'Requests being answered.', inFlight)

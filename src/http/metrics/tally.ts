@@ -44,7 +44,7 @@ const added = <Value>(map: Map<string, Map<string, Value>>, key: string): Map<st
 }
 
 /** A value that is read on a scrape: a counter when its name ends in `_total`, which must only grow, else a gauge. */
-export const asked = (registers: Registry[], name: string, help: string, value: () => number): void => {
+export const readOnScrape = (registers: Registry[], name: string, help: string, value: () => number): void => {
   if (name.endsWith('_total')) {
     new Counter({
       name,

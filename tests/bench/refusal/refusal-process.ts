@@ -1,8 +1,8 @@
-// A server with one and the same answer, for `refusal.ts`: `empty` answers an empty body, `refusal` is a gateway
-// without room for chat completions.
+// A server whose every answer is the same, for `refusal.ts`: `empty` answers nothing at all, `refusal` is a gateway without room for chat completions.
+
+import { failureHandlers } from '../../../src/http/failure-handlers.ts'
 import { hotRoutes } from '../../../src/http/inference.ts'
-import { noRequest } from '../../../src/http/no-request.ts'
-import { whileThereIsRoom } from '../../../src/http/overload.ts'
+import { admitWhileRoom } from '../../../src/http/overload.ts'
 import { LoadGate } from '../../../src/lib/event-loop/load-gate.ts'
 import type { Answer } from '../../../src/lib/http-server/answer.ts'
 import { serveHttp } from '../../../src/lib/http-server/server.ts'
@@ -10,7 +10,7 @@ import { serveHttp } from '../../../src/lib/http-server/server.ts'
 const gate = new LoadGate({ everyMs: 50, maxDelayMs: 1, maxMemoryBytes: 1, nowMs: () => performance.now() })
 gate.look(2) // memory is short from the start: there is a rate
 gate.room = 0
-const refused = whileThereIsRoom(() => {
+const refused = admitWhileRoom(() => {
   throw new Error('let in')
 }, gate)
 const EMPTY: Answer = { status: 429, head: '', body: '', closes: false }
@@ -23,7 +23,7 @@ const { port } = serveHttp({
   handlers: {
     fetch: () => new Response(null, { status: 404 }),
     hot: hotRoutes(process.argv[2] === 'empty' ? () => EMPTY : refused),
-    ...noRequest({ diagnostics: console }),
+    ...failureHandlers({ diagnostics: console }),
   },
 })
 process.on('message', () => {

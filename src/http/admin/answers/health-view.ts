@@ -36,8 +36,8 @@ export const providerHealth = (
   const failedProbes = probes.length - 1 - probes.findLastIndex(({ ok }) => ok)
   const isFailing = failedProbes >= FAILED_PROBES && (succeededAtMs ?? 0) < (probe?.atMs ?? 0) - 60_000
   const allOpen = entries.length > 0 && breakers.open === entries.length
-  const seen = probe !== null || succeededAtMs !== null || isDegraded
-  const status: HealthStatus = !seen
+  const isObserved = probe !== null || succeededAtMs !== null || isDegraded
+  const status: HealthStatus = !isObserved
     ? 'unknown'
     : allOpen || isFailing
       ? 'unhealthy'

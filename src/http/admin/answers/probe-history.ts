@@ -31,8 +31,8 @@ export const probeHistory = async (
 ): Promise<ProbeHistory> => {
   const stored = await recent(providerId).catch(() => null)
   const here = own()
-  const told = new Set(here.map(textOf))
-  const others = (stored ?? []).map(probeOf).filter((probe) => !told.has(textOf(probe)))
+  const ownTexts = new Set(here.map(textOf))
+  const others = (stored ?? []).map(probeOf).filter((probe) => !ownTexts.has(textOf(probe)))
   const probes = [...others, ...here].sort((a, b) => a.atMs - b.atMs)
   return { probes: probes.slice(-KEPT_PROBES), complete: stored !== null }
 }

@@ -4,7 +4,7 @@ import type { ControlReader } from '../../../domain/control.ts'
 import { Outcome } from '../../../domain/events/request.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
 import { GatewayError } from '../../../wire/errors.ts'
-import { isSuperuser, type Principal, tenantMeant } from '../../auth.ts'
+import { isSuperuser, type Principal, tenantFor } from '../../auth.ts'
 import { ExportPaging } from '../export.ts'
 import { pageOf } from '../list.ts'
 import { Window, windowOf } from '../window.ts'
@@ -44,7 +44,7 @@ export const RequestQuery = t.Object({ ...ExportPaging, ...Window, ...Conditions
  * tenant is 404.
  */
 export const tenantFilter = (principal: Principal, tenantId: string | undefined): string | null =>
-  tenantId === undefined && isSuperuser(principal) ? null : tenantMeant(principal, tenantId)
+  tenantId === undefined && isSuperuser(principal) ? null : tenantFor(principal, tenantId)
 
 const statusMinOf = (text: string | undefined): number | null => {
   if (text === undefined) return null
@@ -53,11 +53,11 @@ const statusMinOf = (text: string | undefined): number | null => {
 }
 
 /** A deleted policy can still be given by its id. */
-const policiesOf = (asked: string, { live }: FilterDeps): readonly string[] => {
+const policiesOf = (idOrName: string, { live }: FilterDeps): readonly string[] => {
   const named = [...live.control.table('policies').rows()].filter(
-    ([, { name }]) => name.toLowerCase() === asked.toLowerCase(),
+    ([, { name }]) => name.toLowerCase() === idOrName.toLowerCase(),
   )
-  return [asked, ...named.map(([id]) => id)]
+  return [idOrName, ...named.map(([id]) => id)]
 }
 
 /** The filter of a query. Throws 400 or 404 naming the parameter. */

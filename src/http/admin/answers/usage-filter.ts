@@ -54,13 +54,17 @@ export const IntervalQuery = {
  * The current name of what the text names, by id or in any case; else the text itself: what no longer exists is stored
  * by its name.
  */
-const nameOf = (control: ControlReader, table: 'providers' | 'models', asked: string | undefined): string | null => {
-  if (asked === undefined) return null
-  const byId = control.table(table).get(asked)
+const nameOf = (
+  control: ControlReader,
+  table: 'providers' | 'models',
+  requested: string | undefined,
+): string | null => {
+  if (requested === undefined) return null
+  const byId = control.table(table).get(requested)
   if (byId !== undefined) return byId.name
-  const wanted = asked.toLowerCase()
+  const wanted = requested.toLowerCase()
   for (const [, { name }] of control.table(table).rows()) if (name.toLowerCase() === wanted) return name
-  return asked
+  return requested
 }
 
 /** The filter of a query. Throws 400 or 404 naming the parameter. */
@@ -107,20 +111,20 @@ const pointsOf = ({ fromMs, toMs }: TimeWindow, widthMs: number): number =>
  * too many points.
  */
 export const intervalOf = (
-  asked: IntervalName | undefined,
+  requested: IntervalName | undefined,
   window: TimeWindow,
 ): { readonly name: IntervalName; readonly widthMs: number } => {
   const names = Object.keys(INTERVALS) as IntervalName[]
-  const name = asked ?? names.find((each) => pointsOf(window, INTERVALS[each]) <= WANTED_POINTS) ?? '1w'
+  const name = requested ?? names.find((each) => pointsOf(window, INTERVALS[each]) <= WANTED_POINTS) ?? '1w'
   const widthMs = INTERVALS[name]
   const points = pointsOf(window, widthMs)
   if (points <= MAX_POINTS) return { name, widthMs }
   throw new GatewayError(
     'invalid_request',
-    asked === undefined
+    requested === undefined
       ? `the window is too long for a series: even weeks would be ${points} points, and at most ${MAX_POINTS} are shown`
       : `"interval" ${name} would be ${points} points in this window, at most ${MAX_POINTS} are shown: ask for a ` +
           'wider interval or a shorter window',
-    { param: asked === undefined ? 'from' : 'interval' },
+    { param: requested === undefined ? 'from' : 'interval' },
   )
 }

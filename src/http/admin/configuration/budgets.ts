@@ -20,10 +20,10 @@ import type { Budgets } from '../../../state/budgets/budgets.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import type { VerifyBudget } from '../../../upkeep/budgets/budget-verification.ts'
 import { GatewayError } from '../../../wire/errors.ts'
-import { type Principal, seesTenant, tenantMeant } from '../../auth.ts'
+import { type Principal, seesTenant, tenantFor } from '../../auth.ts'
 import { BudgetVerification, BudgetView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
@@ -83,7 +83,7 @@ const listBudgets = ({ live, nowMs, budgets }: BudgetDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: BudgetView,
     async handle({ principal, query }) {
-      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
+      const tenantId = tenantOfQuery(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('budgets').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
@@ -127,7 +127,7 @@ const upsertBudget = (deps: BudgetDeps): AdminRoute =>
         enabled,
         ...given
       } = call.body
-      const owner = tenantMeant(call.principal, tenant_id)
+      const owner = tenantFor(call.principal, tenant_id)
       const command = {
         ...given,
         do: 'upsert',

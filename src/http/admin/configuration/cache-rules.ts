@@ -19,10 +19,10 @@ import { endpointKey } from '../../../domain/steering/endpoint.ts'
 import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
-import { isSuperuser, ownerMeant, type Principal, seesTenant } from '../../auth.ts'
+import { isSuperuser, ownerFor, type Principal, seesTenant } from '../../auth.ts'
 import { CacheRuleView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
@@ -50,36 +50,40 @@ const CacheRuleBody = closed(
 )
 
 /** Whether a rule may act on requests of this tenant. */
-const concerns = (state: ControlReader, row: CacheRuleRow, tenantId: string): boolean =>
+const appliesTo = (state: ControlReader, row: CacheRuleRow, tenantId: string): boolean =>
   (row.tenant_id === null || row.tenant_id === tenantId) &&
   row.scopes.some((scope) => [null, tenantId].includes(tenantOfScope(state, scope)))
 
 /** Whether a scope of a rule applies to each tenant that has an endpoint scope of the slug. */
-const isOfMany = (owner: string | null, scope: string): boolean => owner === null && scope.startsWith(ENDPOINT)
+const isSharedSlug = (owner: string | null, scope: string): boolean => owner === null && scope.startsWith(ENDPOINT)
 
 /**
  * Whether the caller sees a scope of a rule: of the slugs in global rules, those of its own and of global endpoint
  * scopes. The endpoint scopes of other tenants do not count: a rule that appears or vanishes would reveal them.
  */
 const seesScope = (state: ControlReader, principal: Principal, { tenant_id }: CacheRuleRow, scope: string): boolean => {
-  if (!isOfMany(tenant_id, scope)) return seesTenant(principal, tenantOfScope(state, scope))
+  if (!isSharedSlug(tenant_id, scope)) return seesTenant(principal, tenantOfScope(state, scope))
   const slug = scope.slice(ENDPOINT.length)
   const owners = [null, principal.tenantId]
   return owners.some((owner) => state.table('endpoints').find('slug', endpointKey(owner, slug)).length > 0)
 }
 
 /** The rule as the caller sees it: without the scopes of other tenants. Null: not visible. */
-const seenRule = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): CacheRuleRow | null => {
+const ruleShownTo = (
+  state: ControlReader,
+  principal: Principal,
+  row: CacheRuleRow | undefined,
+): CacheRuleRow | null => {
   if (row === undefined) return null
   if (isSuperuser(principal)) return row
-  if (!concerns(state, row, principal.tenantId)) return null
+  if (!appliesTo(state, row, principal.tenantId)) return null
   const scopes = row.scopes.filter((scope) => seesScope(state, principal, row, scope))
   return scopes.length === 0 ? null : { ...row, scopes }
 }
 
 /** The rule of this id as the caller sees it. Throws 404 for one that it does not see. */
 const visibleRule = (state: ControlReader, principal: Principal, id: string): CacheRuleRow => {
-  const row = seenRule(state, principal, state.table('cache_rules').get(id))
+  const row = ruleShownTo(state, principal, state.table('cache_rules').get(id))
   if (row === null) throw new Rejection('not_found', `no cache rule has the id "${id}"`)
   return row
 }
@@ -89,7 +93,7 @@ const visibleRule = (state: ControlReader, principal: Principal, id: string): Ca
  */
 const requireOwn = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): void => {
   if (row === undefined || isSuperuser(principal)) return
-  if (row.scopes.some((scope) => isOfMany(row.tenant_id, scope))) throw needsAll()
+  if (row.scopes.some((scope) => isSharedSlug(row.tenant_id, scope))) throw needsAll()
   if (row.scopes.every((scope) => seesTenant(principal, tenantOfScope(state, scope)))) return
   throw new Rejection('forbidden', 'a key without the scope "*" cannot change a rule that names another tenant')
 }
@@ -112,11 +116,11 @@ const listRules = ({ live }: CacheRuleDeps): AdminRoute =>
     answer: CacheRuleView,
     handle({ principal, query }) {
       const { control } = live
-      const tenantId = tenantAsked(control, principal, query.tenant_id)
+      const tenantId = tenantOfQuery(control, principal, query.tenant_id)
       const rows = [...control.table('cache_rules').rows()]
-        .map(([, row]) => seenRule(control, principal, row))
+        .map(([, row]) => ruleShownTo(control, principal, row))
         .filter((row) => row !== null)
-        .filter((row) => tenantId === undefined || concerns(control, row, tenantId))
+        .filter((row) => tenantId === undefined || appliesTo(control, row, tenantId))
         .sort((a, b) => narrowness(a) - narrowness(b))
       return { body: listed('policies', rows, query, (row) => row) }
     },
@@ -145,7 +149,7 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
       const { name, tenant_id, status, enabled, scopes, ...given } = call.body
       // The scope `global` without a tenant means a global rule.
       const isGlobal = tenant_id === undefined && scopes?.includes('global') === true
-      const owner = isGlobal ? null : ownerMeant(principal, tenant_id)
+      const owner = isGlobal ? null : ownerFor(principal, tenant_id)
       const command = {
         ...CACHE_RULE_DEFAULTS,
         ...given,
@@ -165,7 +169,7 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
       const result = await write(commit, call, existing, (state) => {
         found = existing(state)
         requireOwn(state, principal, found)
-        for (const scope of command.scopes) requireSeen(state, principal, owner, scope)
+        for (const scope of command.scopes) requireVisibleScope(state, principal, owner, scope)
         return decideCacheRule(state, command)
       })
       return { body: rowAfter(result, 'cache_rules') ?? found, revision: result.revision }
@@ -177,10 +181,10 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
  * global rule either: the rule would apply to each tenant that has one of the slug. The check ignores whether such a
  * scope exists: the response would reveal it, and a slug can be taken later.
  */
-const requireSeen = (state: ControlReader, principal: Principal, owner: string | null, given: string): void => {
+const requireVisibleScope = (state: ControlReader, principal: Principal, owner: string | null, given: string): void => {
   if (isSuperuser(principal)) return
   const scope = given.trim()
-  if (isOfMany(owner, scope)) throw needsAll()
+  if (isSharedSlug(owner, scope)) throw needsAll()
   if (seesTenant(principal, tenantOfScope(state, scope))) return
   const [word, id = ''] = scope.split(':')
   throw new Rejection('invalid', `no ${word} has the id "${id}"`, 'scopes')

@@ -154,8 +154,8 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
       const { provider } = begun
       const { chosen, left } = chosenOf(provider, call.body.models, deps)
       const found = await deps.providerWork.detect(chosen, payerOf(call.principal), call.request.signal)
-      const asked = found.reduce((all, { verdicts }) => all + verdicts.length, 0)
-      const detailBytes = Math.floor(DETAIL_BYTES / Math.max(1, asked))
+      const verdictCount = found.reduce((all, { verdicts }) => all + verdicts.length, 0)
+      const detailBytes = Math.floor(DETAIL_BYTES / Math.max(1, verdictCount))
       const tested: ProviderTested = {
         id: deps.newId('test'),
         provider_id: provider.id,

@@ -19,10 +19,10 @@ import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
-import { ownerMeant, type Principal, seesTenant } from '../../auth.ts'
+import { ownerFor, type Principal, seesTenant } from '../../auth.ts'
 import { EndpointView } from '../answers/resources.ts'
 import { Switch, statusOf, WARNINGS, withWarnings } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
@@ -96,7 +96,7 @@ const withModels = (
 }
 
 /** A path `overrides.<field>` in the form of the body: below `overrides`, or at top level. */
-const inSentWords = (body: Static<typeof EndpointBody>, text: string): string =>
+const asSentPath = (body: Static<typeof EndpointBody>, text: string): string =>
   text.replace(/^overrides\.(\w+)/, (path, field: keyof EndpointOverridesShape) =>
     body[field] !== undefined && body.overrides?.[field] === undefined ? field : path,
   )
@@ -107,7 +107,7 @@ const asSent = <Decided>(body: Static<typeof EndpointBody>, decide: () => Decide
     return decide()
   } catch (error) {
     if (!(error instanceof Rejection) || error.param === null) throw error
-    throw new Rejection(error.reason, error.message, inSentWords(body, error.param))
+    throw new Rejection(error.reason, error.message, asSentPath(body, error.param))
   }
 }
 
@@ -121,7 +121,7 @@ const listEndpoints = ({ live }: EndpointDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: EndpointView,
     handle({ principal, query }) {
-      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
+      const tenantId = tenantOfQuery(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('endpoints').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
@@ -152,7 +152,7 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
     answer: EndpointView,
     async handle(call) {
       const { slug, tenant_id, name = slug, description = null, aliases = [] } = call.body
-      const owner = ownerMeant(call.principal, tenant_id)
+      const owner = ownerFor(call.principal, tenant_id)
       const enabled = statusOf(call.body) !== 'disabled'
       const overrides = overridesOf(call.body)
       const fields = { id: newId('end'), slug, tenant_id: owner, name, description, enabled, aliases, overrides }
@@ -169,7 +169,7 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
       })
       // A write that changes nothing returns the row that it found: it may be deleted by now.
       const row = rowAfter(result, 'endpoints') ?? found!
-      const sent = (text: string) => inSentWords(call.body, text)
+      const sent = (text: string) => asSentPath(call.body, text)
       return {
         body: withWarnings(row, [
           ...shadowedAliases(live.control, row.aliases),

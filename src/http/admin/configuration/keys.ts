@@ -15,11 +15,11 @@ import { t } from '../../../lib/schema/schema.ts'
 import type { LastUses } from '../../../state/indexes/last-uses.ts'
 import type { Commit, CommitResult, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
-import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../../auth.ts'
+import { isSuperuser, type Principal, seesTenant, tenantFor } from '../../auth.ts'
 import { IssuedKey, KeyView, RevokedKey } from '../answers/resources.ts'
 import { Rfc3339, storedTime } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
-import { type AdminAnswer, type AdminRoute, route } from '../route.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
+import { type AdminResponse, type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
 export interface KeyDeps {
@@ -94,7 +94,7 @@ const tenantOf = (principal: Principal, tenantId: string | undefined): string =>
   if (tenantId === undefined && isSuperuser(principal)) {
     throw new GatewayError('invalid_request', '"tenant_id" is required', { param: 'tenant_id' })
   }
-  return tenantMeant(principal, tenantId)
+  return tenantFor(principal, tenantId)
 }
 
 /**
@@ -109,7 +109,7 @@ const viewOf = (
 }
 
 /** The one response that holds a plaintext; for a repeat it holds none. */
-const issued = (result: CommitResult, plaintext: string, deps: KeyDeps): AdminAnswer => {
+const issued = (result: CommitResult, plaintext: string, deps: KeyDeps): AdminResponse => {
   const key = viewOf(rowAfter(result, 'keys')!, deps)
   const { id, tenant_id, name, scopes, expires_at } = key
   const secret = result.repeated ? { plaintext: null, warning: SHOWN } : { plaintext, warning: ONCE }
@@ -129,7 +129,7 @@ const listKeys = (deps: KeyDeps): AdminRoute => {
     handle({ principal, query }) {
       const tenantId = tenantOf(principal, query.tenant_id)
       const keys = live.control.table('keys')
-      tenantAsked(live.control, principal, tenantId)
+      tenantOfQuery(live.control, principal, tenantId)
       const rows = keys.find('tenant', tenantId).toSorted() // ids sort by time
       return { body: listed('keys', rows, query, (id) => viewOf(keys.get(id)!, deps)) }
     },
@@ -245,8 +245,8 @@ const rotateKey = (deps: KeyDeps): AdminRoute => {
     async handle(call) {
       const id = call.params.id!
       const plaintext = newApiKey()
-      const asked = { granter: call.principal, nowMs: nowMs() }
-      const command = { do: 'rotate', id, digest: sha256Hex(plaintext), ...asked } as const
+      const granted = { granter: call.principal, nowMs: nowMs() }
+      const command = { do: 'rotate', id, digest: sha256Hex(plaintext), ...granted } as const
       const result = await writeKey(commit, call, () => command)
       return issued(result, plaintext, deps)
     },

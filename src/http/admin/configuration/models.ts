@@ -18,7 +18,7 @@ import { factsBeside } from '../../../upkeep/models/model-facts.ts'
 import type { ModelCatalogue } from '../../../upkeep/models/model-listing.ts'
 import { ModelView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
-import { listed, Paging, providerAsked } from '../list.ts'
+import { listed, Paging, providerOfQuery } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
@@ -79,7 +79,7 @@ const listModels = ({ live }: ModelDeps): AdminRoute =>
     answer: ModelView,
     handle({ query }) {
       const { control } = live
-      const wanted = providerAsked(control, query.provider)
+      const wanted = providerOfQuery(control, query.provider)
       const rows = [...control.table('models').rows()].map(([, row]) => row)
       const kept = wanted === undefined ? rows : rows.filter((row) => row.provider_id === wanted)
       return { body: listed('models', kept, query, (row) => viewOf(control, row)) }

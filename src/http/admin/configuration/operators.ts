@@ -161,13 +161,13 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
     answer: OperatorView,
     async handle(call) {
       const id = call.params.id!
-      const asked = withoutPasswords(call, deps.causeKey)
+      const withoutSecrets = withoutPasswords(call, deps.causeKey)
       // First of all: at a repeat, the current password has changed already, and the operator may exist only at the
       // log's end.
       const known: { row: OperatorRow | null } = { row: null }
       const before = await precheck(
         deps.commit,
-        asked,
+        withoutSecrets,
         (state) => state.table('operators').get(id),
         (state) => {
           known.row = operatorOf(state, id)
@@ -185,7 +185,7 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
       const result = await deps.operators.sealed(id, username, password, (secrets) =>
         write(
           deps.commit,
-          asked,
+          withoutSecrets,
           (state) => state.table('operators').get(id),
           (state) => decideOperator(state, { ...changed, ...secrets }),
         ),

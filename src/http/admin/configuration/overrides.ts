@@ -11,10 +11,10 @@ import { OVERRIDE_KINDS, overrideKindOf, targetOf } from '../../../domain/steeri
 import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
-import { isSuperuser, ownerMeant, type Principal, seesTenant } from '../../auth.ts'
+import { isSuperuser, ownerFor, type Principal, seesTenant } from '../../auth.ts'
 import { KillView, OverrideView } from '../answers/resources.ts'
 import { Rfc3339, storedTime } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
@@ -62,14 +62,14 @@ const viewOf = ({ superseded: _, taken_over: __, writer_tenant_id: ___, ...row }
 const writerOf = (principal: Principal): string | null => (isSuperuser(principal) ? null : principal.tenantId)
 
 /** Targets of a kind that each tenant may have of its own: several tenants may use the same name. */
-const NAMED_BY_MANY = /^(?:endpoint|tool):/
+const SHARED_NAME = /^(?:endpoint|tool):/
 const MODEL = 'model:'
 
 /**
  * Whether a target names a model that the registry does not have: an alias of an endpoint scope, of any tenant, or a
  * later model.
  */
-const isNoModel = (state: ControlReader, target: string): boolean =>
+const isUnknownModel = (state: ControlReader, target: string): boolean =>
   target.startsWith(MODEL) && !isModel(state, target.slice(MODEL.length))
 
 /**
@@ -79,20 +79,20 @@ const isNoModel = (state: ControlReader, target: string): boolean =>
  */
 const visibleRows = (state: ControlReader, principal: Principal): ((row: OverrideRow) => boolean) => {
   if (isSuperuser(principal)) return () => true
-  const seen = new Set<string>()
+  const visible = new Set<string>()
   for (const [, { slug, aliases, tenant_id }] of state.table('endpoints').rows()) {
     if (!seesTenant(principal, tenant_id)) continue
-    seen.add(`endpoint:${slug}`)
-    for (const alias of aliases) seen.add(`${MODEL}${alias.toLowerCase()}`)
+    visible.add(`endpoint:${slug}`)
+    for (const alias of aliases) visible.add(`${MODEL}${alias.toLowerCase()}`)
   }
   // Requests are compared with the name in its exact case.
   for (const [, { name, tenant_id }] of state.table('tools').rows())
-    if (seesTenant(principal, tenant_id)) seen.add(`tool:${name}`)
+    if (seesTenant(principal, tenant_id)) visible.add(`tool:${name}`)
   const isOwnKey = (id: string) => state.table('keys').get(id)?.tenant_id === principal.tenantId
   return ({ target, tenant_id, actor }) => {
     if (target.startsWith('key:')) return isOwnKey(target.slice('key:'.length))
-    if (tenant_id !== null || seen.has(target) || isOwnKey(actor.id)) return true
-    return !NAMED_BY_MANY.test(target) && !isNoModel(state, target)
+    if (tenant_id !== null || visible.has(target) || isOwnKey(actor.id)) return true
+    return !SHARED_NAME.test(target) && !isUnknownModel(state, target)
   }
 }
 
@@ -106,7 +106,7 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
     query: Filter,
     answer: OverrideView,
     handle({ principal, query }) {
-      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
+      const tenantId = tenantOfQuery(live.control, principal, query.tenant_id)
       const kind = query.kind === undefined ? undefined : overrideKindOf(query.kind)
       const wanted = query.in_force === undefined ? undefined : query.in_force === 'true'
       const atMs = nowMs()
@@ -121,7 +121,7 @@ const list = (path: '/overrides' | '/guardrails', summary: string, { live, nowMs
     },
   })
 
-interface Meant {
+interface WrittenOverride {
   readonly kind: string
   readonly target: string
   readonly owner: string | null
@@ -138,7 +138,7 @@ interface Meant {
 const requireOwnTarget = (
   state: ControlReader,
   principal: Principal,
-  { kind, target, owner, enabled }: Meant,
+  { kind, target, owner, enabled }: WrittenOverride,
 ): void => {
   if (isSuperuser(principal)) return
   if (target.startsWith('key:')) {
@@ -148,7 +148,7 @@ const requireOwnTarget = (
     throw new Rejection('not_found', `no key has the id "${id}"`, 'target')
   }
   if (owner !== null) return
-  if (isNoModel(state, target)) {
+  if (isUnknownModel(state, target)) {
     const [standing] = state.table('overrides').findRows('deciding', overrideKey(kind, target, null))
     const isOwn = standing !== undefined && state.table('keys').get(standing.actor.id)?.tenant_id === principal.tenantId
     if (isOwn && !enabled) return
@@ -156,7 +156,7 @@ const requireOwnTarget = (
     const message = `no model has the name "${name}": an override for everybody about it needs a key with the scope "*"`
     throw new Rejection('forbidden', message, 'tenant_id')
   }
-  if (!NAMED_BY_MANY.test(target)) return
+  if (!SHARED_NAME.test(target)) return
   const message = 'an override for everybody about an endpoint scope or a tool needs a key with the scope "*"'
   throw new Rejection('forbidden', message, 'tenant_id')
 }
@@ -182,7 +182,7 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
         id: newId('ovr'),
         kind,
         target,
-        tenant_id: ownerMeant(call.principal, tenant_id),
+        tenant_id: ownerFor(call.principal, tenant_id),
         value,
         enabled,
         reason,
@@ -221,12 +221,12 @@ const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
       const ids = [newId('ovr'), newId('ovr')] as const
       const { tenantId: tenant_id } = call.principal
       const command = { do: 'kill', ids, provider_id, kill, reason, tenant_id, nowMs: atMs } as const
-      const asked = { ...command, writer_tenant_id: writerOf(call.principal) }
+      const written = { ...command, writer_tenant_id: writerOf(call.principal) }
       const result = await write(
         commit,
         call,
         (state) => state.table('providers').get(provider_id),
-        (state) => decideOverride(state, asked),
+        (state) => decideOverride(state, written),
       )
       const row = rowAfter(result, 'overrides')!
       return {

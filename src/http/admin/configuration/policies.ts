@@ -17,11 +17,11 @@ import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import type { AppliedBy } from '../../../upkeep/instances/instances.ts'
-import { ownerMeant, type Principal, seesTenant } from '../../auth.ts'
+import { ownerFor, type Principal, seesTenant } from '../../auth.ts'
 import { PolicyView } from '../answers/resources.ts'
 import { ReloadedView } from '../answers/work.ts'
 import { Switch, statusOf, WARNINGS, withWarnings } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
 import { requireMatch, rowAfter, write } from '../write.ts'
 
@@ -68,7 +68,7 @@ const listPolicies = ({ live }: PolicyDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: PolicyView,
     handle({ principal, query }) {
-      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
+      const tenantId = tenantOfQuery(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('policies').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
@@ -110,7 +110,7 @@ const save = async (
 ) => {
   const { name, tenant_id, status, enabled, ...given } = call.body
   const fields: PolicyFields = { ...POLICY_DEFAULTS, ...given, enabled: statusOf({ status, enabled }) !== 'disabled' }
-  const owner = ownerMeant(call.principal, tenant_id)
+  const owner = ownerFor(call.principal, tenant_id)
   const command = { do: verb, id: newId('pol'), tenant_id: owner, name, managed_by: 'api', ...fields } as const
   const existing = (state: ControlReader): PolicyRow | undefined => {
     const [id] = state.table('policies').find('name', policyKey(owner, name))

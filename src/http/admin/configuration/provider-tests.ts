@@ -76,8 +76,8 @@ const testProvider = (deps: ProviderDeps): AdminRoute =>
       if (begun.provider === null) return { body: testView(begun.earlier), revision: begun.revision }
       const { provider } = begun
       const entry = entryOf(provider, call.body.model, deps)
-      const asked = { checks, entry, prompt: call.body.prompt ?? null }
-      const results = await deps.providerWork.test(provider, asked, payerOf(call.principal), call.request.signal)
+      const wanted = { checks, entry, prompt: call.body.prompt ?? null }
+      const results = await deps.providerWork.test(provider, wanted, payerOf(call.principal), call.request.signal)
       const success = results.every(({ shown }) => shown.status !== 'failed')
       const tested: ProviderTested = {
         id: deps.newId('test'),

@@ -124,7 +124,7 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
         call,
         () => undefined,
         (state) => {
-          requireSound(fields, deps.kindTable)
+          requireValid(fields, deps.kindTable)
           requireReachable(data.base_url, deps)
           return decideProvider(state, { do: 'create', ...data })
         },
@@ -157,7 +157,8 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
         (state) => state.table('providers').get(id),
         (state) => {
           const row = providerOf(state, id)
-          if (SOUND.some((field) => fields[field] !== undefined)) requireSound({ ...row, ...fields }, deps.kindTable)
+          if (VALIDATED.some((field) => fields[field] !== undefined))
+            requireValid({ ...row, ...fields }, deps.kindTable)
           if (fields.base_url !== row.base_url) requireReachable(fields.base_url, deps)
           return decideProvider(state, { do: 'change', id, name, status, managed_by: 'api', ...fields })
         },
@@ -178,9 +179,9 @@ const requireReachable = (text: string | null | undefined, { allowPrivate }: Pro
 }
 
 /** Fields that are validated together when a change touches one of them. */
-const SOUND = ['kind', 'base_url', 'region', 'options'] as const
+const VALIDATED = ['kind', 'base_url', 'region', 'options'] as const
 
-const requireSound = (row: Pick<ProviderFields, (typeof SOUND)[number]>, kinds: KindTable): void => {
+const requireValid = (row: Pick<ProviderFields, (typeof VALIDATED)[number]>, kinds: KindTable): void => {
   const kind = kinds.resolve(row.kind)
   const flaw = kind === null ? null : providerFlaw(kind, row)
   if (flaw !== null) throw new Rejection('invalid', flaw.message, flaw.param)

@@ -13,10 +13,10 @@ import {
 import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
-import { ownerMeant, type Principal, seesTenant } from '../../auth.ts'
+import { ownerFor, type Principal, seesTenant } from '../../auth.ts'
 import { ToolPolicyView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
@@ -58,7 +58,7 @@ const listPolicies = ({ live }: ToolPolicyDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: ToolPolicyView,
     handle({ principal, query }) {
-      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
+      const tenantId = tenantOfQuery(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('tool_policies').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))
@@ -86,8 +86,8 @@ const upsertPolicy = ({ commit, newId }: ToolPolicyDeps): AdminRoute =>
     answer: ToolPolicyView,
     async handle(call) {
       const { name, tenant_id, status, enabled, ...given } = call.body
-      const owner = ownerMeant(call.principal, tenant_id)
-      const said = statusOf({ status, enabled })
+      const owner = ownerFor(call.principal, tenant_id)
+      const switched = statusOf({ status, enabled })
       const command = {
         ...TOOL_POLICY_DEFAULTS,
         ...given,
@@ -95,7 +95,7 @@ const upsertPolicy = ({ commit, newId }: ToolPolicyDeps): AdminRoute =>
         id: newId('tpol'),
         tenant_id: owner,
         name,
-        enabled: said === undefined ? undefined : said === 'active',
+        enabled: switched === undefined ? undefined : switched === 'active',
         managed_by: 'api',
       } as const
       const existing = (state: ControlReader): ToolPolicyRow | undefined => {

@@ -17,10 +17,10 @@ import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
-import { isSuperuser, type Principal, seesTenant, tenantMeant } from '../../auth.ts'
+import { isSuperuser, type Principal, seesTenant, tenantFor } from '../../auth.ts'
 import { ToolView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
-import { listed, Paging, tenantAsked } from '../list.ts'
+import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
 import { rowAfter, write } from '../write.ts'
 
@@ -80,7 +80,7 @@ const ownerOf = (principal: Principal, { owner, tenant_id }: Static<typeof NewTo
   if (owner !== 'tenant' && typeof tenant_id !== 'string') return null
   if (typeof tenant_id !== 'string' && isSuperuser(principal))
     throw new GatewayError('invalid_request', '"tenant_id" is required for the owner "tenant"', { param: 'tenant_id' })
-  return tenantMeant(principal, tenant_id)
+  return tenantFor(principal, tenant_id)
 }
 
 const listTools = ({ live }: ToolDeps): AdminRoute =>
@@ -93,7 +93,7 @@ const listTools = ({ live }: ToolDeps): AdminRoute =>
     query: t.Object({ tenant_id: t.Optional(t.String()), ...Paging }),
     answer: ToolView,
     handle({ principal, query }) {
-      const tenantId = tenantAsked(live.control, principal, query.tenant_id)
+      const tenantId = tenantOfQuery(live.control, principal, query.tenant_id)
       const rows = [...live.control.table('tools').rows()]
         .map(([, row]) => row)
         .filter((row) => (tenantId === undefined ? seesTenant(principal, row.tenant_id) : row.tenant_id === tenantId))

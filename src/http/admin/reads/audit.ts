@@ -71,7 +71,7 @@ const ownOnly = (value: unknown, state: ControlReader, tenantId: string): unknow
  * Events as the caller may see them: complete with `*`, else without references to other tenants, as in lists of
  * overrides and cache rules.
  */
-const seen = (
+const redacted = (
   events: readonly AuditEventView[],
   principal: Principal,
   { live }: AuditRouteDeps,
@@ -103,12 +103,12 @@ const listEvents = (deps: AuditRouteDeps): AdminRoute =>
         offset,
       }
       await reachShown(request.headers, deps)
-      const pieces = exported(query, filter, AUDIT_COLUMNS, async function* (asked) {
-        for await (const events of deps.audit.pages(asked)) yield seen(events, principal, deps)
+      const pieces = exported(query, filter, AUDIT_COLUMNS, async function* (wanted) {
+        for await (const events of deps.audit.pages(wanted)) yield redacted(events, principal, deps)
       })
       if (pieces !== null) return { body: null, pieces }
       const { events, total } = await reading(deps.audit.list(filter))
-      return { body: { events: seen(events, principal, deps), total, limit, offset } }
+      return { body: { events: redacted(events, principal, deps), total, limit, offset } }
     },
   })
 

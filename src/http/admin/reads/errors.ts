@@ -24,8 +24,8 @@ export const errorRoutes = (deps: RequestRouteDeps): readonly AdminRoute[] => [
     query: RequestQuery,
     answer: ErrorsAnswer,
     async handle({ query, principal }) {
-      const asked = filterOf(query, principal, deps)
-      const filter = { ...asked, statusMin: asked.statusMin ?? FAILED_STATUS }
+      const requested = filterOf(query, principal, deps)
+      const filter = { ...requested, statusMin: requested.statusMin ?? FAILED_STATUS }
       const pieces = exported(query, filter, REQUEST_COLUMNS, (wanted) => deps.requests.pages(wanted))
       if (pieces !== null) return { body: null, pieces }
       const { requests: errors, byCode: by_code, total, searchedFromMs } = await reading(deps.requests.failures(filter))

@@ -12,8 +12,8 @@ import { t } from '../../../lib/schema/schema.ts'
 import type { History, Moment } from '../../../state/history/history-port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
 import { ExplainAnswer } from '../answers/explain.ts'
-import { asked, momentNamed, neverWas } from '../as-of.ts'
-import type { PlanAnswer, PlanRead } from '../past-plan.ts'
+import { momentNotFound, parseMoment, queryHistory } from '../as-of.ts'
+import type { PlanRead, PlanReply } from '../past-plan.ts'
 import { reading } from '../read-store.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { type OneRequestDeps, oneRequest } from './requests.ts'
@@ -58,7 +58,7 @@ interface WhatIf {
 
 /** The plan that was made again, or why there is none. */
 type Computed =
-  | { readonly answer: PlanAnswer; readonly revision: string; readonly why: null }
+  | { readonly answer: PlanReply; readonly revision: string; readonly why: null }
   | { readonly answer: null; readonly revision: string; readonly why: string }
 
 export const explainRoutes = (deps: ExplainDeps): readonly AdminRoute[] => [
@@ -71,7 +71,7 @@ export const explainRoutes = (deps: ExplainDeps): readonly AdminRoute[] => [
     answer: ExplainAnswer,
     async handle(call) {
       const { query } = call
-      const asOf = query.as_of === undefined ? null : momentNamed(query.as_of)
+      const asOf = query.as_of === undefined ? null : parseMoment(query.as_of)
       const request = await oneRequest(call, deps.requests.recorded, deps)
       const whatIf = asOf === null && query.policy_id === undefined ? null : { policyId: query.policy_id ?? null, asOf }
       return { body: shown(request, await computed(request, whatIf, deps), whatIf, deps) }
@@ -88,12 +88,12 @@ const computed = async (request: RecordedRequest, whatIf: WhatIf | null, deps: E
   if (typeof frames === 'string') return { answer: null, revision, why: frames }
   const moment = whatIf?.asOf ?? { id: revision }
   const read: PlanRead = { record, frames, whatIf: whatIf === null ? null : whatIfRead(whatIf, standIn, deps) }
-  const found = await asked(deps.history, 'past', { moment, read })
+  const found = await queryHistory(deps.history, 'past', { moment, read })
   if (found === null) {
-    if (whatIf?.asOf != null) throw neverWas(whatIf.asOf)
+    if (whatIf?.asOf != null) throw momentNotFound(whatIf.asOf)
     return { answer: null, revision, why: 'the decision by which it was planned is not in this log' }
   }
-  const answer = found.answer as PlanAnswer
+  const answer = found.answer as PlanReply
   if (answer.kind !== 'plan') throw new Error(`the history thread could not plan request ${request.id} again`)
   if (answer.policyUnknown) throw unknownPolicy(whatIf!.policyId!, whatIf!.asOf)
   return { answer, revision: found.point.revision, why: null }
@@ -250,7 +250,7 @@ const shown = (
 }
 
 /** A hypothetical plan: no call was made, so there is no result. */
-const imagined = (answer: PlanAnswer | null) => ({
+const imagined = (answer: PlanReply | null) => ({
   missing: answer?.missing ?? [],
   policy: { id: null, name: null, source: null, verdict: answer?.refused == null ? null : ('refused' as const) },
   required_capabilities: [],

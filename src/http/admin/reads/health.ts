@@ -9,7 +9,7 @@ import { COMPONENTS, ProviderHealthRow, ScoresAnswer } from '../answers/health.t
 import { modelHealth, probeView, providerHealth } from '../answers/health-view.ts'
 import { probeHistory } from '../answers/probe-history.ts'
 import { providerOf } from '../answers/provider-view.ts'
-import { listed, Paging, providerAsked } from '../list.ts'
+import { listed, Paging, providerOfQuery } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { type ProbeRouteDeps, probeRoute } from './probe.ts'
 
@@ -78,7 +78,7 @@ const showScores = ({ live, catalogue, book }: HealthRouteDeps): AdminRoute =>
     answer: ScoresAnswer,
     query: t.Object({ tenant_id: Text, model: Text, provider: Text }),
     handle({ query }) {
-      const providerId = providerAsked(live.control, query.provider)
+      const providerId = providerOfQuery(live.control, query.provider)
       const frame = book.current()
       const scored: { readonly entry: CatalogueEntry; readonly score: Score }[] = []
       // Plans compare candidates with the same name.

@@ -12,8 +12,8 @@ import type { History, LaterChange, LogDetail, LogEntry } from '../../../state/h
 import type { Commit, CommitResult, DataKeys, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
 import { LogAnswer, LogRecordAnswer, RevertAnswer } from '../answers/work.ts'
-import { asked } from '../as-of.ts'
-import { checkedCommit, thawed } from '../checked-commit.ts'
+import { queryHistory } from '../as-of.ts'
+import { checkedCommit, notFrozen } from '../checked-commit.ts'
 import { Paging, pageOf, wholeOf } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
 import { write } from '../write.ts'
@@ -70,7 +70,7 @@ const listLog = ({ history }: LogDeps): AdminRoute =>
     async handle({ query }) {
       const { limit, offset } = pageOf(query)
       const before = query.before === undefined ? null : wholeOf(query.before, 'before', 0, 0)
-      const { entries, total } = await asked(history, 'page', { before, skip: offset, limit })
+      const { entries, total } = await queryHistory(history, 'page', { before, skip: offset, limit })
       const last = entries.at(-1)?.offset ?? 0
       return {
         body: { decisions: entries.map(entryView), total, limit, offset, next_before: last === 0 ? null : last },
@@ -81,7 +81,8 @@ const listLog = ({ history }: LogDeps): AdminRoute =>
 /** The record of this id, or at this offset. Throws 404. */
 const recordOf = async (history: History, id: string): Promise<LogDetail> => {
   const isOffset = /^\d{1,15}$/.test(id)
-  const record = isOffset || BY_ID.test(id) ? await asked(history, 'record', { id: isOffset ? Number(id) : id }) : null
+  const record =
+    isOffset || BY_ID.test(id) ? await queryHistory(history, 'record', { id: isOffset ? Number(id) : id }) : null
   if (record === null) throw new GatewayError('not_found', `the log has no record "${id}"; it is an id or an offset`)
   return record
 }
@@ -123,11 +124,15 @@ const revertible = async (history: History, id: string): Promise<LogDetail & { r
 }
 
 /** Throws the rejection; one caused by later decisions names them. */
-const explained = async (error: unknown, { live, history }: LogDeps, { entry, changes }: LogDetail): Promise<never> => {
+const withLaterDecisions = async (
+  error: unknown,
+  { live, history }: LogDeps,
+  { entry, changes }: LogDetail,
+): Promise<never> => {
   const isConflict = error instanceof Rejection && error.reason === 'conflict'
   const rows = isConflict ? changedSince(live.control, changes).map(({ table, id }) => ({ table, id })) : []
   if (rows.length === 0) throw error
-  const later = await asked(history, 'later', { after: entry.offset, rows })
+  const later = await queryHistory(history, 'later', { after: entry.offset, rows })
   const { table, id } = rows[0]!
   const by = later.map(({ revision }) => revision).join(', ')
   throw new GatewayError(
@@ -142,7 +147,7 @@ const laterView = ({ revision, at, rows }: LaterChange) => ({ revision, at, rows
 const Flag = t.Optional(t.Union([t.Literal('true'), t.Literal('false')]))
 
 const revert = (deps: LogDeps): AdminRoute => {
-  const commit = checkedCommit(deps.commit, () => deps.nowMs(), thawed)
+  const commit = checkedCommit(deps.commit, () => deps.nowMs(), notFrozen)
   return route({
     method: 'POST',
     path: '/log/:id/revert',
@@ -161,8 +166,8 @@ const revert = (deps: LogDeps): AdminRoute => {
         return events
       }
       const isDry = call.query.dry_run === 'true'
-      const deciding = isDry ? tried(commit, call, decide) : write(commit, call, () => undefined, decide)
-      const result = await deciding.catch((error: unknown) => explained(error, deps, record))
+      const deciding = isDry ? dryRun(commit, call, decide) : write(commit, call, () => undefined, decide)
+      const result = await deciding.catch((error: unknown) => withLaterDecisions(error, deps, record))
       if (result.repeated) events = (await recordOf(deps.history, result.revision)).events
       else if (!isDry) await eraseReplaced(deps, result)
       return {
@@ -180,7 +185,7 @@ const revert = (deps: LogDeps): AdminRoute => {
 }
 
 /** Decides as a write would, on the newest state, and writes nothing. */
-const tried = (commit: Commit, { principal }: AdminCall, decide: (state: LiveState['control']) => unknown) =>
+const dryRun = (commit: Commit, { principal }: AdminCall, decide: (state: LiveState['control']) => unknown) =>
   commit({
     actor: principal.actor,
     decide(state) {

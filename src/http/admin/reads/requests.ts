@@ -33,8 +33,8 @@ export const oneRequest = <Row extends RequestRow>(
   deps: OneRequestDeps,
 ): Promise<Row> => {
   const tenantId = tenantFilter(principal, query.tenant_id)
-  const asked = { idOrLabel: params.id!, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
-  return awaitRow(asked, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
+  const wanted = { idOrLabel: params.id!, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
+  return rowMeant(wanted, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
 }
 
 const SCOPES = ['usage:read'] as const
@@ -52,7 +52,7 @@ const listRequests = (deps: RequestRouteDeps): AdminRoute =>
     answer: RequestsAnswer,
     async handle({ query, principal }) {
       const filter = filterOf(query, principal, deps)
-      const pieces = exported(query, filter, REQUEST_COLUMNS, (asked) => deps.requests.pages(asked))
+      const pieces = exported(query, filter, REQUEST_COLUMNS, (wanted) => deps.requests.pages(wanted))
       if (pieces !== null) return { body: null, pieces }
       const { requests: rows, total, searchedFromMs } = await reading(deps.requests.list(filter))
       return { body: { requests: rows, total, ...pageView(filter, searchedFromMs) } }

@@ -14,7 +14,7 @@ export interface SystemRouteDeps extends ProviderStateDeps {
   /** Which optional parts are configured: `{ log: 'embedded', database: 'embedded', redis: 'none' }`. */
   readonly components: Readonly<Record<string, string>>
   /** The readiness, as in `/ready`. */
-  look(): Promise<Readiness>
+  checkReadiness(): Promise<Readiness>
   /** Progress of the read models, by the worker's last reports. Rejects while Postgres is unavailable. */
   projections(): Promise<readonly ProjectionView[]>
   instanceCounts(): { readonly live: number; readonly diverged: number; readonly behindRecords: number }
@@ -139,7 +139,7 @@ export const systemRoutes = (deps: SystemRouteDeps): readonly AdminRoute[] => {
       query: t.Object({ tenant_id: t.Optional(t.String({ description: 'Accepted; the system is everybody’s.' })) }),
       answer: SystemAnswer,
       async handle() {
-        const [{ status, checks }, readModels] = await Promise.all([deps.look(), projectionViews(deps)])
+        const [{ status, checks }, readModels] = await Promise.all([deps.checkReadiness(), projectionViews(deps)])
         const { phase, tip, offset, staleMs } = deps.live.status()
         const { live, diverged, behindRecords } = deps.instanceCounts()
         return {

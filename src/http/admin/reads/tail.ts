@@ -73,7 +73,7 @@ interface Tail {
 async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): AsyncGenerator<string, void> {
   const { signal } = tail
   let place = tail.from
-  let toldMs = performance.now()
+  let sentMs = performance.now()
   yield 'retry: 2000\n\n'
   while (!signal.aborted) {
     const filter = tail.filter()
@@ -84,9 +84,9 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
     // While Postgres is unavailable nothing is missed: the place stays.
     const found = await requests.since(place, filter).catch(() => null)
     const text = found === null ? ': the read store cannot be read now\n\n' : framesOf(found.rows, place)
-    const isQuiet = text === '' && performance.now() - toldMs < timing.heartbeatMs
+    const isQuiet = text === '' && performance.now() - sentMs < timing.heartbeatMs
     if (!isQuiet) {
-      toldMs = performance.now()
+      sentMs = performance.now()
       yield text === '' ? ': nothing new\n\n' : text
     }
     place = found?.reached ?? place
@@ -95,7 +95,7 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
 }
 
 /** Ends together with the signal of its client, in either order. */
-const untilLeft = (text: AsyncGenerator<string, void>, leave: () => void): AsyncIterable<string> => ({
+const untilDisconnect = (text: AsyncGenerator<string, void>, leave: () => void): AsyncIterable<string> => ({
   [Symbol.asyncIterator]: () => ({
     async next() {
       try {
@@ -120,12 +120,12 @@ export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
   /** The tenant of each counted stream, null for the others. */
   const streams = new Map<AbortController, string | null>()
   const ofTenant = (tenantId: string): number => [...streams.values()].filter((each) => each === tenantId).length
-  const enter = (principal: Principal): AbortController => {
+  const openStream = (principal: Principal): AbortController => {
     const tenantId = isSuperuser(principal) ? null : principal.tenantId
     const isTooMany = tenantId !== null && ofTenant(tenantId) >= MOST_OF_A_TENANT
     if (isTooMany || streams.size >= MAX_STREAMS) {
-      const whose = isTooMany ? `${MOST_OF_A_TENANT} clients of this tenant` : `${MAX_STREAMS} clients`
-      throw new GatewayError('rate_limited', `this instance follows for ${whose} already`, { retryAfterS: 10 })
+      const clients = isTooMany ? `${MOST_OF_A_TENANT} clients of this tenant` : `${MAX_STREAMS} clients`
+      throw new GatewayError('rate_limited', `this instance follows for ${clients} already`, { retryAfterS: 10 })
     }
     const leaving = new AbortController()
     streams.set(leaving, tenantId)
@@ -146,25 +146,25 @@ export const tailRoutes = (deps: TailDeps): readonly AdminRoute[] => {
       query: t.Object(Conditions),
       answer: RequestRow,
       async handle({ request, query, principal, principalNow }) {
-        const filterFor = (who: Principal): RequestFilter => ({
-          ...filterOf(query, who, deps),
+        const filterFor = (caller: Principal): RequestFilter => ({
+          ...filterOf(query, caller, deps),
           fromMs: deps.nowMs() - DAY_MS,
           toMs: deps.nowMs() + DAY_MS,
         })
         filterFor(principal) // an invalid query fails at once
         const filter = (): RequestFilter | null => {
-          const who = principalNow()
+          const caller = principalNow()
           try {
-            return who === null ? null : filterFor(who)
+            return caller === null ? null : filterFor(caller)
           } catch {
             return null // the named tenant is not visible any more, or deleted
           }
         }
         const from = placeOf(request.headers) ?? (await reading(deps.requests.place()))
-        const leaving = enter(principal)
+        const leaving = openStream(principal)
         const { signal } = leaving
         const text = follow(deps, timing, { from, filter, signal })
-        return { body: null, headers: HEADERS, pieces: untilLeft(text, () => leaving.abort()) }
+        return { body: null, headers: HEADERS, pieces: untilDisconnect(text, () => leaving.abort()) }
       },
     }),
   ]

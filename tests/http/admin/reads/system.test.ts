@@ -64,7 +64,7 @@ test('with Postgres away and the log degraded it says so, and goes on', async ()
     ['worker', { text: 'degraded: it cannot be asked', ready: true }],
   ])
   const body = await shown({
-    look: async () => ({ status: 'unavailable', checks }),
+    checkReadiness: async () => ({ status: 'unavailable', checks }),
     projections: () => Promise.reject(new Error('postgres://user:password@host')),
   })
   expect(body).toMatchObject({

@@ -8,7 +8,7 @@ const ok = { text: 'ok', ready: true }
 export const quietSystem = {
   build: { name: 'gatelog', version: '0.0.0', commit: null, environment: 'test' },
   components: { log: 'embedded', database: 'postgres', redis: 'none' },
-  look: async () => ({
+  checkReadiness: async () => ({
     status: 'ok',
     checks: new Map(['control', 'log', 'database', 'worker'].map((name) => [name, ok])),
   }),

@@ -5,13 +5,13 @@ import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { errorAnswer } from './envelope.ts'
 import { newIdentity } from './request-context.ts'
 
-interface NoRequestDeps {
+interface FailureDeps {
   readonly diagnostics: Pick<Diagnostics, 'error'>
 }
 
 const NO_HEADERS: HeaderReader = { get: () => null, has: () => false }
 
-export const noRequest = ({ diagnostics }: NoRequestDeps): Pick<ServerHandlers, 'malformed' | 'failed'> => ({
+export const failureHandlers = ({ diagnostics }: FailureDeps): Pick<ServerHandlers, 'malformed' | 'failed'> => ({
   malformed: (flaw) => errorAnswer(flaw, newIdentity(NO_HEADERS)),
   failed(error) {
     diagnostics.error('answer_failed', { error })
