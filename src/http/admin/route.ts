@@ -8,11 +8,11 @@ import type { WriteIntent } from './write.ts'
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** One authorised, validated request. */
-export interface AdminCall<Body = unknown, Query = unknown> {
+export interface AdminCall<Body = unknown, Query = unknown, Param extends string = never> {
   readonly request: Request
   readonly principal: Principal
   /** Decoded path parameters. */
-  readonly params: Readonly<Record<string, string>>
+  readonly params: Readonly<Record<string, string>> & Readonly<Record<Param, string>>
   readonly query: Query
   /**
    * For a response that streams: the caller with its tenant and scopes of this moment; null: it is no longer
@@ -82,9 +82,16 @@ export interface AdminRoute {
   handle(call: AdminCall): AdminResponse | Promise<AdminResponse>
 }
 
-interface RouteSettings<Body extends TSchema, Query extends TSchema> {
+/** Names of the parameters of a path: `id` of `/keys/:id`. */
+type ParamsOf<Path extends string> = Path extends `${string}/:${infer Name}/${infer Rest}`
+  ? Name | ParamsOf<`/${Rest}`>
+  : Path extends `${string}/:${infer Name}`
+    ? Name
+    : never
+
+interface RouteSettings<Path extends string, Body extends TSchema, Query extends TSchema> {
   readonly method: Method
-  readonly path: string
+  readonly path: Path
   readonly scopes: readonly string[]
   readonly summary: string
   readonly body?: Body
@@ -98,15 +105,15 @@ interface RouteSettings<Body extends TSchema, Query extends TSchema> {
   readonly events?: true
   readonly whileFrozen?: boolean
   readonly past?: false
-  handle(call: AdminCall<Static<Body>, Static<Query>>): AdminResponse | Promise<AdminResponse>
+  handle(call: AdminCall<Static<Body>, Static<Query>, ParamsOf<Path>>): AdminResponse | Promise<AdminResponse>
 }
 
 /** Fields that a GET returns and a write ignores. */
 export const READ_ONLY = ['id', 'created_at', 'updated_at', 'revision', 'managed_by'] as const
 
-/** A route whose handler is typed by its schemas. */
-export const route = <Body extends TSchema, Query extends TSchema>(
-  settings: RouteSettings<Body, Query>,
+/** A route whose handler is typed by its path and its schemas. */
+export const route = <Path extends string, Body extends TSchema, Query extends TSchema>(
+  settings: RouteSettings<Path, Body, Query>,
 ): AdminRoute => ({
   method: settings.method,
   path: settings.path,

@@ -101,6 +101,13 @@ const intended = ({ principal, intent }: Writer, row: Written, decide: Decide) =
   },
 })
 
+/** The row of a table after a commit that always writes one. Throws where it did not, which is a defect. */
+export const writtenRow = <Name extends TableName>(result: CommitResult, table: Name): Rows[Name] => {
+  const row = rowAfter(result, table)
+  if (row === undefined) throw new Error(`the decision ${result.revision} has no row of ${table}`)
+  return row
+}
+
 /** The row of a table after a commit, or undefined. After a repeat it is the row of the first write. */
 export const rowAfter = <Name extends TableName>(result: CommitResult, table: Name): Rows[Name] | undefined =>
   result.changes.findLast((change) => change.table === table && change.after !== null)?.after as Rows[Name] | undefined

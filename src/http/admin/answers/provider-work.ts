@@ -19,8 +19,11 @@ export type Begun =
  * Runs before a provider is called: it proves that the log can record the result, brings the catalogue to the end of
  * the log, and finds repeats.
  */
-export const begin = async (call: AdminCall, { commit }: Pick<ProviderDeps, 'commit'>): Promise<Begun> => {
-  const id = call.params.id!
+export const begin = async (
+  call: AdminCall<unknown, unknown, 'id'>,
+  { commit }: Pick<ProviderDeps, 'commit'>,
+): Promise<Begun> => {
+  const id = call.params.id
   let provider: ProviderRow | null = null
   const result = await precheck(
     commit,

@@ -102,7 +102,7 @@ const getBudget = (deps: BudgetDeps): AdminRoute =>
     summary: 'One budget',
     answer: BudgetView,
     async handle({ principal, params }) {
-      return { body: await shown(visibleBudget(deps.live.control, principal, params.id!), deps) }
+      return { body: await shown(visibleBudget(deps.live.control, principal, params.id), deps) }
     },
   })
 
@@ -165,7 +165,7 @@ const deleteBudget = ({ commit }: BudgetDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Delete a budget: nothing is limited by it any more',
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,
@@ -188,7 +188,7 @@ const verify = (deps: BudgetDeps): AdminRoute =>
     summary: 'Recompute what a budget has spent in this window from the log, and compare',
     answer: BudgetVerification,
     async handle({ principal, params, request }) {
-      const row = visibleBudget(deps.live.control, principal, params.id!)
+      const row = visibleBudget(deps.live.control, principal, params.id)
       const verdict = row.enabled ? await deps.verifyBudget(row, request.signal) : null
       if (verdict === null) {
         const why = row.enabled ? 'the log cannot be read at the moment' : 'it has ended: nothing is counted of it'

@@ -133,7 +133,7 @@ const getRule = ({ live }: CacheRuleDeps): AdminRoute =>
     scopes: READ,
     summary: 'One cache rule',
     answer: CacheRuleView,
-    handle: ({ principal, params }) => ({ body: visibleRule(live.control, principal, params.id!) }),
+    handle: ({ principal, params }) => ({ body: visibleRule(live.control, principal, params.id) }),
   })
 
 const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
@@ -197,7 +197,7 @@ const deleteRule = ({ commit }: CacheRuleDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Delete a cache rule; for everybody about an endpoint scope with `*` alone',
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,

@@ -93,7 +93,7 @@ const putCredential = (deps: ProviderDeps): AdminRoute =>
     body: NewCredential,
     answer: SealedView,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const { secret, name = null, sync_models } = call.body
       const result = await seal(call, id, secret, name, deps)
       const row = rowAfter(result, 'providers') ?? providerOf(deps.live.control, id)
@@ -114,7 +114,7 @@ const getCredential = (deps: ProviderDeps): AdminRoute =>
     scopes: READ,
     summary: 'Whether a provider has a credential, and which',
     answer: CredentialView,
-    handle: ({ params }) => ({ body: viewOf(providerOf(deps.live.control, params.id!)) }),
+    handle: ({ params }) => ({ body: viewOf(providerOf(deps.live.control, params.id)) }),
   })
 
 const deleteCredential = (deps: ProviderDeps): AdminRoute =>
@@ -125,7 +125,7 @@ const deleteCredential = (deps: ProviderDeps): AdminRoute =>
     summary: 'Remove the secret of a provider, and the key that it was sealed under',
     answer: RemovedCredential,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         deps.commit,
         call,

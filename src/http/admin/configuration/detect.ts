@@ -20,7 +20,7 @@ import type { ProviderDeps } from '../answers/provider-view.ts'
 import { begin, modelOfProvider } from '../answers/provider-work.ts'
 import { DetectionView } from '../answers/work.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { write, writtenRow } from '../write.ts'
 
 const Detection = closed(
   t.Object({
@@ -177,7 +177,7 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
         (state) => state.table('providers').get(provider.id),
         (state) => decideDetection(state, tested, detected),
       )
-      return { body: viewOf(rowAfter(result, 'tests')!, deps), revision: result.revision }
+      return { body: viewOf(writtenRow(result, 'tests'), deps), revision: result.revision }
     },
   })
 

@@ -137,7 +137,7 @@ const getEndpoint = ({ live }: EndpointDeps): AdminRoute =>
     summary: 'One endpoint scope',
     answer: EndpointView,
     handle: ({ principal, params }) => ({
-      body: shown(live.control, visibleEndpoint(live.control, principal, params.id!)),
+      body: shown(live.control, visibleEndpoint(live.control, principal, params.id)),
     }),
   })
 
@@ -187,7 +187,7 @@ const deleteEndpoint = ({ commit }: EndpointDeps): AdminRoute =>
     scopes: ['*'],
     summary: 'Delete an endpoint scope; requests that name it are then 404',
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,

@@ -20,7 +20,7 @@ import { IssuedKey, KeyView, RevokedKey } from '../answers/resources.ts'
 import { Rfc3339, storedTime } from '../body-fields.ts'
 import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminResponse, type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { rowAfter, write, writtenRow } from '../write.ts'
 
 export interface KeyDeps {
   readonly live: Pick<LiveState, 'control'>
@@ -77,10 +77,10 @@ const visibleKey = (state: ControlReader, principal: Principal, id: string): Api
  */
 const writeKey = (
   commit: Commit,
-  call: Parameters<typeof write>[1] & { readonly params: Readonly<Record<string, string>> },
+  call: Parameters<typeof write>[1] & { readonly params: { readonly id: string } },
   commandOn: (before: ApiKeyRow) => ApiKeyCommand,
 ): Promise<CommitResult> => {
-  const id = call.params.id!
+  const id = call.params.id
   return write(
     commit,
     call,
@@ -110,7 +110,7 @@ const viewOf = (
 
 /** The one response that holds a plaintext; for a repeat it holds none. */
 const issued = (result: CommitResult, plaintext: string, deps: KeyDeps): AdminResponse => {
-  const key = viewOf(rowAfter(result, 'keys')!, deps)
+  const key = viewOf(writtenRow(result, 'keys'), deps)
   const { id, tenant_id, name, scopes, expires_at } = key
   const secret = result.repeated ? { plaintext: null, warning: SHOWN } : { plaintext, warning: ONCE }
   return { body: { key, ...secret, id, tenant_id, name, scopes, expires_at }, revision: result.revision }
@@ -144,7 +144,7 @@ const getKey = (deps: KeyDeps): AdminRoute =>
     summary: 'One key, revoked ones too; never its secret',
     answer: KeyView,
     handle: ({ principal, params }) => ({
-      body: viewOf(visibleKey(deps.live.control, principal, params.id!), deps),
+      body: viewOf(visibleKey(deps.live.control, principal, params.id), deps),
     }),
   })
 
@@ -209,7 +209,7 @@ const changeKey = (deps: KeyDeps): AdminRoute => {
     dropped: ['status', 'revoked_at', 'last_used_at'],
     answer: KeyView,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const { tenant_id, expires_at, ...fields } = call.body
       const command = {
         do: 'change',
@@ -243,7 +243,7 @@ const rotateKey = (deps: KeyDeps): AdminRoute => {
     status: 201,
     answer: IssuedKey,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const plaintext = newApiKey()
       const granted = { granter: call.principal, nowMs: nowMs() }
       const command = { do: 'rotate', id, digest: sha256Hex(plaintext), ...granted } as const
@@ -262,7 +262,7 @@ const revokeKey = (deps: KeyDeps): AdminRoute => {
     summary: 'Revoke a key, for good; it stays listed',
     answer: RevokedKey,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await writeKey(commit, call, () => ({ do: 'revoke', id }))
       const row = rowAfter(result, 'keys') ?? visibleKey(live.control, call.principal, id)
       return {

@@ -20,7 +20,7 @@ import { ModelView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, providerOfQuery } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { rowAfter, write, writtenRow } from '../write.ts'
 
 export interface ModelDeps {
   readonly live: Pick<LiveState, 'control'>
@@ -93,7 +93,7 @@ const getModel = ({ live }: ModelDeps): AdminRoute =>
     scopes: READ,
     summary: 'One model of the registry',
     answer: ModelView,
-    handle: ({ params }) => ({ body: viewOf(live.control, modelOf(live.control, params.id!)) }),
+    handle: ({ params }) => ({ body: viewOf(live.control, modelOf(live.control, params.id)) }),
   })
 
 /** A row as of the log's end: a model that this instance has not folded yet may have been created on another. */
@@ -175,7 +175,7 @@ const createModel = (deps: ModelDeps): AdminRoute =>
         () => undefined,
         (state) => decideModel(state, command),
       )
-      return { body: viewOf(deps.live.control, rowAfter(result, 'models')!), revision: result.revision }
+      return { body: viewOf(deps.live.control, writtenRow(result, 'models')), revision: result.revision }
     },
   })
 
@@ -197,7 +197,7 @@ const saveModel = (method: 'PUT' | 'PATCH', deps: ModelDeps): AdminRoute =>
     dropped: DROPPED,
     answer: ModelView,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const { control } = deps.live
       const row: ModelRow =
         control.table('models').get(id) ?? (await settled(deps.commit, call, (state) => modelOf(state, id)))
@@ -226,7 +226,7 @@ const deleteModel = ({ commit }: ModelDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Delete a model of the registry',
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,

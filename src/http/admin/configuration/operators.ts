@@ -16,7 +16,7 @@ import type { Clients } from '../../clients.ts'
 import { deletion, OperatorView } from '../answers/resources.ts'
 import { listed, Paging } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
-import { precheck, rowAfter, write } from '../write.ts'
+import { precheck, rowAfter, write, writtenRow } from '../write.ts'
 
 export interface OperatorDeps {
   readonly live: Pick<LiveState, 'control'>
@@ -84,7 +84,7 @@ const repeatedRow = async (
 
 /** The row for the response to a write that may be a repeat. */
 const rowOfWrite = async (result: CommitResult, body: { password: string; confirm?: string }, deps: OperatorDeps) =>
-  result.repeated ? await repeatedRow(result, body, deps) : rowAfter(result, 'operators')!
+  result.repeated ? await repeatedRow(result, body, deps) : writtenRow(result, 'operators')
 
 const listOperators = (deps: OperatorDeps): AdminRoute =>
   route({
@@ -108,7 +108,7 @@ const getOperator = (deps: OperatorDeps): AdminRoute =>
     scopes: SUPERUSER,
     summary: 'One operator',
     answer: OperatorView,
-    handle: ({ params }) => ({ body: viewOf(operatorOf(deps.live.control, params.id!), deps) }),
+    handle: ({ params }) => ({ body: viewOf(operatorOf(deps.live.control, params.id), deps) }),
   })
 
 const createOperator = (deps: OperatorDeps): AdminRoute =>
@@ -160,7 +160,7 @@ const changePassword = (deps: OperatorDeps): AdminRoute =>
     body: NewPassword,
     answer: OperatorView,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const withoutSecrets = withoutPasswords(call, deps.causeKey)
       // First of all: at a repeat, the current password has changed already, and the operator may exist only at the
       // log's end.
@@ -210,7 +210,7 @@ const deleteOperator = (deps: OperatorDeps): AdminRoute =>
     summary: 'Delete an operator, end its sessions and erase its name and password for good; set-up stays closed',
     answer: deletion('sessions_closed'),
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         deps.commit,
         call,

@@ -16,7 +16,7 @@ import { KillView, OverrideView } from '../answers/resources.ts'
 import { Rfc3339, storedTime } from '../body-fields.ts'
 import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { write, writtenRow } from '../write.ts'
 
 export interface OverrideDeps {
   readonly live: Pick<LiveState, 'control'>
@@ -200,7 +200,7 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
           return decideOverride(state, command)
         },
       )
-      const row = rowAfter(result, 'overrides')!
+      const row = writtenRow(result, 'overrides')
       return { body: viewOf(row, isInForce(row, atMs)), revision: result.revision }
     },
   })
@@ -216,7 +216,7 @@ const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
     answer: KillView,
     async handle(call) {
       const { kill, reason = null } = call.body
-      const provider_id = call.params.id!
+      const provider_id = call.params.id
       const atMs = nowMs()
       const ids = [newId('ovr'), newId('ovr')] as const
       const { tenantId: tenant_id } = call.principal
@@ -228,7 +228,7 @@ const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
         (state) => state.table('providers').get(provider_id),
         (state) => decideOverride(state, written),
       )
-      const row = rowAfter(result, 'overrides')!
+      const row = writtenRow(result, 'overrides')
       return {
         body: { id: provider_id, killed: row.enabled, override: viewOf(row, isInForce(row, atMs)) },
         revision: result.revision,

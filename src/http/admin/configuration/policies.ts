@@ -83,7 +83,7 @@ const getPolicy = ({ live }: PolicyDeps): AdminRoute =>
     scopes: READ,
     summary: 'One policy',
     answer: PolicyView,
-    handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
+    handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id) }),
   })
 
 /** The models that a body names, as rows store them. `before`: the replaced policy. */
@@ -158,7 +158,7 @@ const deletePolicy = ({ commit }: PolicyDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Delete a policy; keys that were bound to it fall to the next level',
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,

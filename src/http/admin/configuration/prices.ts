@@ -16,7 +16,7 @@ import { PriceCorrectionView } from '../answers/resources.ts'
 import { listed, Paging } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
 import { timestampMs } from '../window.ts'
-import { rowAfter, write } from '../write.ts'
+import { write, writtenRow } from '../write.ts'
 
 export interface PriceDeps {
   readonly live: Pick<LiveState, 'control'>
@@ -94,7 +94,7 @@ const correctPrice = ({ commit, newId }: PriceDeps): AdminRoute =>
         () => undefined,
         (state) => decidePriceCorrection(state, command),
       )
-      return { body: viewOf(rowAfter(result, 'price_corrections')!), revision: result.revision }
+      return { body: viewOf(writtenRow(result, 'price_corrections')), revision: result.revision }
     },
   })
 

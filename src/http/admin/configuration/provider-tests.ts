@@ -19,7 +19,7 @@ import { ProviderTestView } from '../answers/work.ts'
 import { checked } from '../check.ts'
 import { listed, Paging } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { write, writtenRow } from '../write.ts'
 
 const NewTest = closed(
   t.Object({
@@ -92,7 +92,7 @@ const testProvider = (deps: ProviderDeps): AdminRoute =>
         (state) => state.table('providers').get(provider.id),
         (state) => decideProviderTest(state, tested),
       )
-      const row = rowAfter(result, 'tests')!
+      const row = writtenRow(result, 'tests')
       const shown = row.id === tested.id ? results.map((one) => resultView(one.shown)) : row.results.map(resultView)
       return { body: { ...testView(row), results: shown }, revision: result.revision }
     },
@@ -113,7 +113,7 @@ const listTests = (deps: ProviderDeps): AdminRoute =>
     query: t.Object({ ...Paging, kind: t.Optional(t.String()) }),
     handle({ params, query }) {
       const { control } = deps.live
-      const provider = providerOf(control, params.id!)
+      const provider = providerOf(control, params.id)
       const { kind } = checked(t.Object({ kind: Kind }), { kind: query.kind ?? 'test' })
       const rows = testsOf(control, provider.id).filter((row) => kind === 'all' || shownKind(row) === kind)
       return { body: listed('tests', rows, query, testView) }

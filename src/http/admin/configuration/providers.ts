@@ -19,7 +19,7 @@ import { deletion, ProviderView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging } from '../list.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { rowAfter, write, writtenRow } from '../write.ts'
 import { credentialRoutes } from './credentials.ts'
 import { detectionRoutes } from './detect.ts'
 import { providerTestRoutes } from './provider-tests.ts'
@@ -102,7 +102,7 @@ const getProvider = (deps: ProviderDeps): AdminRoute =>
     scopes: READ,
     summary: 'One provider',
     answer: ProviderView,
-    handle: ({ params, principal }) => ({ body: viewOf(providerOf(deps.live.control, params.id!), principal, deps) }),
+    handle: ({ params, principal }) => ({ body: viewOf(providerOf(deps.live.control, params.id), principal, deps) }),
   })
 
 const createProvider = (deps: ProviderDeps): AdminRoute =>
@@ -129,7 +129,7 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
           return decideProvider(state, { do: 'create', ...data })
         },
       )
-      return { body: viewOf(rowAfter(result, 'providers')!, call.principal, deps), revision: result.revision }
+      return { body: viewOf(writtenRow(result, 'providers'), call.principal, deps), revision: result.revision }
     },
   })
 
@@ -144,7 +144,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
     dropped: DROPPED,
     answer: ProviderView,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const { status: _, enabled: __, name, ...given } = call.body as Static<typeof PatchedProvider>
       const fields =
         method === 'PUT'
@@ -195,7 +195,7 @@ const deleteProvider = (deps: ProviderDeps): AdminRoute =>
     summary: 'Delete a provider with its models, its credential, and the budgets that are about it alone',
     answer: deletion('models_removed', 'budgets_removed'),
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         deps.commit,
         call,

@@ -117,7 +117,7 @@ const getTenant = ({ live }: TenantDeps): AdminRoute =>
     summary: 'One tenant',
     answer: TenantView,
     handle({ params, principal }) {
-      const id = params.id!
+      const id = params.id
       if (!sees(principal, id)) throw new Rejection('not_found', `no tenant has the id "${id}"`)
       return { body: tenantOf(live.control, id) }
     },
@@ -132,7 +132,7 @@ const replaceTenant = ({ live, commit }: TenantDeps): AdminRoute =>
     body: EditedTenant,
     answer: TenantView,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,
@@ -158,7 +158,7 @@ const deleteTenant = ({ commit, content, nowMs }: TenantDeps): AdminRoute =>
     query: Force,
     answer: deletion('keys_removed'),
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const command = { do: 'delete', id, force: call.query.force === 'true', nowMs: nowMs() } as const
       const result = await write(
         commit,
@@ -187,7 +187,7 @@ const eraseContent = ({ commit, content }: TenantDeps): AdminRoute =>
       'is sealed under',
     answer: deletion('data_keys_erased'),
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,

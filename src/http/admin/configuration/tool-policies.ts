@@ -73,7 +73,7 @@ const getPolicy = ({ live }: ToolPolicyDeps): AdminRoute =>
     scopes: READ,
     summary: 'One tool policy',
     answer: ToolPolicyView,
-    handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id!) }),
+    handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id) }),
   })
 
 const upsertPolicy = ({ commit, newId }: ToolPolicyDeps): AdminRoute =>
@@ -118,7 +118,7 @@ const deletePolicy = ({ commit }: ToolPolicyDeps): AdminRoute =>
     scopes: WRITE,
     summary: 'Delete a tool policy; requests fall back to the built-in manual default',
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const result = await write(
         commit,
         call,

@@ -22,7 +22,7 @@ import { ToolView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantOfQuery } from '../list.ts'
 import { type AdminCall, type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { rowAfter, write, writtenRow } from '../write.ts'
 
 export interface ToolDeps {
   readonly live: Pick<LiveState, 'control'>
@@ -108,7 +108,7 @@ const getTool = ({ live }: ToolDeps): AdminRoute =>
     scopes: READ,
     summary: 'One tool',
     answer: ToolView,
-    handle: ({ principal, params }) => ({ body: toolView(visibleTool(live.control, principal, params.id!)) }),
+    handle: ({ principal, params }) => ({ body: toolView(visibleTool(live.control, principal, params.id)) }),
   })
 
 const registerTool = ({ commit, newId }: ToolDeps): AdminRoute =>
@@ -140,13 +140,17 @@ const registerTool = ({ commit, newId }: ToolDeps): AdminRoute =>
         () => undefined,
         (state) => decideTool(state, command),
       )
-      return { body: toolView(rowAfter(result, 'tools')!), revision: result.revision }
+      return { body: toolView(writtenRow(result, 'tools')), revision: result.revision }
     },
   })
 
 /** Commits a command on the tool of the path, if the caller sees it. */
-const changed = async <Body>({ commit }: ToolDeps, call: AdminCall<Body>, command: (row: ToolRow) => ToolCommand) => {
-  const id = call.params.id!
+const changed = async <Body>(
+  { commit }: ToolDeps,
+  call: AdminCall<Body, unknown, 'id'>,
+  command: (row: ToolRow) => ToolCommand,
+) => {
+  const id = call.params.id
   let found: ToolRow | undefined
   const result = await write(
     commit,
@@ -214,7 +218,7 @@ const deleteTool = (deps: ToolDeps): AdminRoute =>
     summary: 'Delete a tool; the history of its invocations stays',
     async handle(call) {
       const { revision } = await changed(deps, call, ({ id }) => ({ do: 'delete', id }))
-      return { body: { deleted: true, id: call.params.id! }, revision }
+      return { body: { deleted: true, id: call.params.id }, revision }
     },
   })
 

@@ -95,7 +95,7 @@ const computed = async (request: RecordedRequest, whatIf: WhatIf | null, deps: E
   }
   const answer = found.answer as PlanReply
   if (answer.kind !== 'plan') throw new Error(`the history thread could not plan request ${request.id} again`)
-  if (answer.policyUnknown) throw unknownPolicy(whatIf!.policyId!, whatIf!.asOf)
+  if (answer.policyUnknown) throw unknownPolicy(whatIf?.policyId ?? '', whatIf?.asOf ?? null)
   return { answer, revision: found.point.revision, why: null }
 }
 

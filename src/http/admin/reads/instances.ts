@@ -72,7 +72,7 @@ const retireInstance = (deps: InstanceDeps): AdminRoute =>
     bodyOptional: true,
     answer: InstanceView,
     async handle(call) {
-      const id = call.params.id!
+      const id = call.params.id
       const { reason = null } = call.body
       const result = await write(
         deps.commit,

@@ -95,7 +95,7 @@ const showRecord = ({ history }: LogDeps): AdminRoute =>
     summary: 'One record, by its id or offset: its events, and the rows before and after',
     answer: LogRecordAnswer,
     async handle({ params }) {
-      const { entry, events, changes, changesTotal } = await recordOf(history, params.id!)
+      const { entry, events, changes, changesTotal } = await recordOf(history, params.id)
       return {
         body: {
           ...entryView(entry),
@@ -156,7 +156,7 @@ const revert = (deps: LogDeps): AdminRoute => {
     query: t.Object({ dry_run: Flag }),
     answer: RevertAnswer,
     async handle(call) {
-      const record = await revertible(deps.history, call.params.id!)
+      const record = await revertible(deps.history, call.params.id)
       const { id: decisionId, changes } = record
       const newIds = changes.map(() => deps.newId('ovr'))
       const command = { decisionId, changes, granter: call.principal, dataKeyIds: deps.dataKeys.ids, newIds }

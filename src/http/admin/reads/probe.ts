@@ -17,7 +17,7 @@ import { probeView } from '../answers/health-view.ts'
 import { providerOf } from '../answers/provider-view.ts'
 import { begin } from '../answers/provider-work.ts'
 import { type AdminRoute, route } from '../route.ts'
-import { rowAfter, write } from '../write.ts'
+import { write, writtenRow } from '../write.ts'
 
 export interface ProbeRouteDeps {
   readonly live: Pick<LiveState, 'control' | 'status'>
@@ -74,7 +74,7 @@ export const probeRoute = ({ live, commit, probes, newId }: ProbeRouteDeps): Adm
     answer: ProbeAnswer,
     async handle(call) {
       const { cause, ifMatch } = call.intent
-      if (cause === null && ifMatch === null) return probed(providerOf(live.control, call.params.id!))
+      if (cause === null && ifMatch === null) return probed(providerOf(live.control, call.params.id))
       const begun = await begin(call, { commit })
       if (begun.provider === null) return { body: recorded(live.control, begun.earlier), revision: begun.revision }
       if (cause === null) return probed(begun.provider)
@@ -84,7 +84,7 @@ export const probeRoute = ({ live, commit, probes, newId }: ProbeRouteDeps): Adm
       const tested = { ...about, results: [recordOf(found)] }
       const provider = (state: ControlReader) => state.table('providers').get(provider_id)
       const result = await write(commit, call, provider, (state) => decideProviderTest(state, tested))
-      return { body: recorded(live.control, rowAfter(result, 'tests')!), revision: result.revision }
+      return { body: recorded(live.control, writtenRow(result, 'tests')), revision: result.revision }
     },
   })
 }

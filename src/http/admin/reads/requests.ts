@@ -21,7 +21,7 @@ export interface OneRequestDeps extends RowSearchDeps {
   nowMs(): number
 }
 
-type OneCall = AdminCall<unknown, { readonly tenant_id?: string }>
+type OneCall = AdminCall<unknown, { readonly tenant_id?: string }, 'id'>
 
 /**
  * The row that the path names, by id or by label, among the tenants that the caller sees; also one that was answered a
@@ -33,7 +33,7 @@ export const oneRequest = <Row extends RequestRow>(
   deps: OneRequestDeps,
 ): Promise<Row> => {
   const tenantId = tenantFilter(principal, query.tenant_id)
-  const wanted = { idOrLabel: params.id!, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
+  const wanted = { idOrLabel: params.id, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
   return rowMeant(wanted, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
 }
 
