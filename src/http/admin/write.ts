@@ -10,7 +10,7 @@ import type { Principal } from '../auth.ts'
 /** The intent of a write, from its headers. */
 export interface WriteIntent {
   readonly cause: Cause | null
-  /** The revisions that the caller accepts; null: any. */
+  /** The revisions that the caller accepts; null: all of them. */
   readonly ifMatch: readonly string[] | null
 }
 
