@@ -1,10 +1,10 @@
 // `/admin/v1/requests`: the request log, and one request with its routing decision.
 import type { RequestQueries } from '../../../../projections/requests/query.ts'
 import {
+  awaitRow,
   type ReadRow,
   type RequestRow,
   type RowSearchDeps,
-  awaitRow,
 } from '../../../inference/surface/request-search.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import { REQUEST_COLUMNS, RequestDetailAnswer, RequestsAnswer } from '../answers/reads.ts'
@@ -34,7 +34,7 @@ export const oneRequest = <Row extends RequestRow>(
 ): Promise<Row> => {
   const tenantId = tenantFilter(principal, query.tenant_id)
   const wanted = { idOrLabel: params.id, tenantId, atMs: deps.nowMs(), signal: request.signal, param: null }
-  return rowMeant(wanted, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
+  return awaitRow(wanted, (idOrLabel, ofTenant) => reading(read(idOrLabel, ofTenant)), deps)
 }
 
 const SCOPES = ['usage:read'] as const
