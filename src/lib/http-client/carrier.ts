@@ -1,10 +1,10 @@
-// What the client of upstreams has its answers from.
+// The port between a response and the connection that carries it.
 
-/** What an exchange asks of the connection under it. */
+/** What an exchange needs of its connection. */
 export interface Carrier {
   pause(): void
   resume(): void
-  /** The answer is complete. `reusable`: not a byte too many came and the server keeps the connection. */
+  /** The response is complete. `reusable`: no surplus bytes came and the server keeps the connection open. */
   finished(reusable: boolean, keepAliveS: number | null): void
   destroy(): void
 }

@@ -1,17 +1,18 @@
-// How many connections to one place may be on their way at once. The kernel goes on opening one that was given up, for two minutes when nobody answers, and holds a
-// descriptor for it: an address that swallows everything must not take them all.
+// Limits how many connections to one destination are being opened at once. After the client gives an attempt up, the
+// kernel continues it for two minutes when the destination does not reply, and holds a descriptor for it. Without a
+// limit, an address that drops all packets would take all descriptors.
 import { DialFailure, type DialLimits } from './dial.ts'
 
-/** Being opened to one place at once, those that were given up included. */
+/** Connection attempts to one destination at once, abandoned ones included. */
 export const MOST_OPENING = 256
-/** However many were given up: one is tried so often, or nobody would notice that somebody answers again. */
+/** One attempt is made at this interval even when the limit is reached, so that a recovered destination is detected. */
 export const TRY_EVERY_MS = 1_000
 
-/** One connection on its way. */
+/** One connection attempt. */
 export interface Opening {
-  /** Nobody waits for it any more; the kernel still does. */
+  /** The client waits no longer; the kernel continues the attempt. */
   givenUp(): void
-  /** It is open, or refused, or gone. */
+  /** The attempt has ended: connected, refused or closed. */
   over(): void
 }
 
@@ -19,27 +20,27 @@ interface Place {
   tried: number
   givenUp: number
   begunMs: number
-  /** The last one that came to an end was open, or refused. */
+  /** The last attempt that ended was connected or refused. */
   answers: boolean
-  /** First come, first served. */
+  /** First in, first out. */
   readonly waiting: Set<() => void>
 }
 
-/** Of one client, by the key of its destinations. */
+/** The attempts of one client, by destination key. */
 export class Openings {
   readonly #places = new Map<string, Place>()
 
-  /** Monotonic. */
+  /** `nowMs`: monotonic milliseconds. */
   constructor(private readonly nowMs: () => number) {}
 
-  /** On their way, all places together. */
+  /** Attempts in progress, of all destinations. */
   get size(): number {
     let sum = 0
     for (const { tried, givenUp } of this.#places.values()) sum += tried + givenUp
     return sum
   }
 
-  /** Now, or when one of the others is over; fails when the limit of connecting passes before. */
+  /** Starts an attempt now, or when another one ends. Rejects with `timeout_connect` after `limits.connectMs`. */
   enter(key: string, limits: DialLimits): Opening | Promise<Opening> {
     const known = this.#places.get(key)
     const place = known ?? { tried: 0, givenUp: 0, begunMs: 0, answers: true, waiting: new Set() }

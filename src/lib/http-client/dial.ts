@@ -1,4 +1,4 @@
-// The port of the one outbound dialer (`lib/http-client/dialer.ts`): every part that calls out is given a `Dial`.
+// The port of the outbound dialer (`dialer.ts`): every part that calls an upstream receives a `Dial`.
 import type { CancelSignal } from '../event-loop/cancellation.ts'
 
 export interface DialRequest {
@@ -16,24 +16,33 @@ export interface DialLimits {
   readonly headersMs: number
 }
 
-/** Told of what it waits for, in the turn in which that comes: a promise for each wait costs a stream more than most of its bytes do. */
+/**
+ * Called in the iteration of the event loop in which the awaited bytes come. A promise for each wait would cost a
+ * stream more than most of its bytes.
+ */
 export interface ArrivalListener {
   arrived(): void
 }
 
-/** Reads a body piece by piece; `value` is there unless `done`. A `ReadableStreamDefaultReader` is one as well. */
+/** Reads a body piece by piece; `value` is set unless `done`. A `ReadableStreamDefaultReader` is one as well. */
 export interface ByteReader {
   read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
   cancel(): Promise<void>
-  /** What has come already, without waiting; null when that is nothing. Throws like `read`. */
+  /** The bytes that have arrived, without waiting; null for none. Throws like `read`. */
   readNow?(): Uint8Array | null
-  /** The same as text, where it is at most so many bytes and whole characters beyond doubt; else null, and `readNow` has it. */
+  /**
+   * The same as text, if it is at most `mostBytes` long and certain to be whole characters; else null, and `readNow`
+   * returns it.
+   */
   textNow?(mostBytes: number): string | null
-  /** Tells it once, when `readNow` has something, or `ended` or a failure has come; to be called where none of these is so. There where `readNow` and `ended` are. */
+  /**
+   * Calls `listener` once, when `readNow` has bytes, the body has ended or a failure has come. To be called only when
+   * none of these holds. Present where `readNow` and `ended` are.
+   */
   listen?(listener: ArrivalListener): void
-  /** Gives back what was read, when nobody looks at it any more; its bytes are gone then. */
+  /** Frees bytes that were read and are no longer used; they are empty afterwards. */
   release?(bytes: Uint8Array): void
-  /** True when it is known that nothing more will come than what can be read at once. */
+  /** True when no more bytes will come than those that `readNow` returns. */
   readonly ended?: boolean
 }
 
@@ -41,15 +50,18 @@ export interface DialResponse {
   readonly status: number
   readonly headers: Headers
   readonly body: ReadableStream<Uint8Array> | null
-  /** Takes the body, to be read without a stream in between where that is possible. */
+  /** Takes the body, as a reader without a stream in between where possible. */
   reader?(): ByteReader
-  /** The same as `text`, without a promise, where all of the body has come with its head, as it does nearly always; else null, and `text` has it. */
+  /**
+   * The same as `text`, without a promise, when the whole body has arrived; else null, and `text` returns it. Nearly
+   * all bodies arrive with their head.
+   */
   wholeText?(maxBytes: number): string | null
   /** The whole body as text; throws `DialFailure('too_large')` beyond the limit. */
   text(maxBytes: number): Promise<string>
 }
 
-/** `refused`: by our egress rules. `redirect` is never followed. */
+/** `blocked`: refused by the egress rules. */
 export type DialFailureKind =
   | 'blocked'
   | 'dns'

@@ -1,5 +1,5 @@
-// The one outbound dialer: parses the URL once, checks every address it resolves to, connects to the vetted address by its
-// literal (so that a name which changes its mind afterwards changes nothing), never follows a redirect.
+// The one outbound dialer: parses each URL once, checks every address its name resolves to, connects to the checked
+// address by its literal (a later change of the name has no effect) and never follows a redirect.
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { type Dial, DialFailure, type DialLimits, type DialRequest, type DialResponse } from './dial.ts'
@@ -7,13 +7,13 @@ import { addressRefusal, hostRefusal, plainHost, urlFlaw } from './egress.ts'
 import { type Destination, pooledClient } from './pool.ts'
 
 export interface DialerDeps {
-  /** Loopback, private and link-local addresses are permitted. Instance metadata never is. */
+  /** Permits loopback, private and link-local addresses. Instance metadata is never permitted. */
   readonly allowPrivate: boolean
   /** Every address of a name, best first. Default: the system's resolver, IPv4 first. */
   readonly resolve?: (host: string) => Promise<readonly string[]>
-  /** Monotonic. */
+  /** Monotonic milliseconds. */
   readonly nowMs?: () => number
-  /** How long a resolution is used. Default 30 s. */
+  /** How long a resolution is cached. Default 30 s. */
   readonly resolutionTtlMs?: number
   /** PEM certificates to trust besides the system's, for private authorities. */
   readonly ca?: string
@@ -26,7 +26,7 @@ interface ParsedUrl {
   readonly host: string
   readonly path: string
   readonly literal: boolean
-  /** Places that were connected to, by vetted address: at most those of one resolution. */
+  /** Destinations by checked address; bounded by MOST_ADDRESSES. */
   readonly destinations: Map<string, Destination>
 }
 
@@ -36,7 +36,7 @@ const monotonicMs = (): number => performance.now()
 const systemResolve = async (host: string) =>
   (await lookup(host, { all: true, order: 'ipv4first' })).map(({ address }) => address)
 
-/** Rejects when the signal aborts or the time is over, whatever `work` does then. */
+/** Rejects when the signal aborts or the time is over; `work` goes on. */
 const within = <Value>(work: Promise<Value>, limits: DialLimits, timeoutMs: number): Promise<Value> =>
   new Promise((resolve, reject) => {
     const finish = () => {
@@ -60,7 +60,7 @@ const bounded = <Value>(map: Map<string, Value>, key: string, value: Value) => {
   map.set(key, value)
 }
 
-/** Parses and checks a URL, once for each text. */
+/** Parses and checks a URL; the result is cached by its text. */
 const createUrls = (allowPrivate: boolean) => {
   const urls = new Map<string, ParsedUrl>()
   return (text: string): ParsedUrl => {
@@ -83,7 +83,7 @@ const createUrls = (allowPrivate: boolean) => {
   }
 }
 
-/** Vetted addresses of names, kept for a short time; lookups of one name at once are one lookup. */
+/** Checked addresses of names, cached for `resolutionTtlMs`. Concurrent lookups of one name share one lookup. */
 const createResolver = ({
   allowPrivate,
   resolve = systemResolve,
@@ -102,7 +102,7 @@ const createResolver = ({
     }
     if (addresses.length === 0) throw new DialFailure('dns', `${name} has no address`)
     for (const address of addresses) {
-      // One bad address condemns the name: which of several is used must not be up to chance.
+      // One refused address refuses the name: which of several addresses is used must not depend on chance.
       const refusal = addressRefusal(address, allowPrivate)
       if (refusal !== null) throw new DialFailure('blocked', `${name} resolves to an address that ${refusal}`)
     }
@@ -141,14 +141,17 @@ const destinationOf = (url: ParsedUrl, address: string): Destination => {
   return destination
 }
 
-/** `dial` is what the rest of the gateway is given; `close` ends idle connections. */
+/** `dial` is the port that the gateway uses; `close` closes idle connections. */
 export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): void } => {
   const client = pooledClient({ ca: deps.ca })
   const parse = createUrls(deps.allowPrivate)
   const resolver = createResolver(deps)
   const nowMs = deps.nowMs ?? monotonicMs
 
-  /** One address after another, while nothing was sent. The connect limit is that of all of them together, the lookup included. */
+  /**
+   * Tries one address after another, while nothing was sent. `connectMs` bounds all of them together, the lookup
+   * included.
+   */
   const dialName = async (url: ParsedUrl, request: DialRequest, limits: DialLimits): Promise<DialResponse> => {
     const startedMs = nowMs()
     const known = resolver.addresses(url.name, limits)
@@ -158,19 +161,20 @@ export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): 
     for (let i = 0; i < count; i++) {
       const leftMs = limits.connectMs - (nowMs() - startedMs)
       if (i > 0 && leftMs < 1) break
-      // Each has its share of what is left: a dead one must not use up the time of the next.
+      // Each address has an equal share of the time left: one that does not reply must not use up the time of the next.
       const whole = count === 1 && known === addresses
       const own = whole ? limits : { ...limits, connectMs: Math.max(1, leftMs / (count - i)) }
       try {
         return await client.send(destinationOf(url, addresses[i]!), request, own)
       } catch (error) {
         failure = error
-        // Another address only while nothing was sent to this one.
+        // The next address is tried only while nothing was sent to this one.
         if (!(error instanceof DialFailure) || (error.kind !== 'connect' && error.kind !== 'timeout_connect'))
           throw error
       }
     }
-    resolver.forget(url.name) // it may have moved
+    // The name may have moved.
+    resolver.forget(url.name)
     throw failure
   }
 

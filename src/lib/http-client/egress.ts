@@ -1,11 +1,13 @@
-// What the gateway may connect to. Used by the dialer for every address it is about to use, and when a base_url is written.
+// Egress rules: what the gateway may connect to. The dialer checks every address before use, the registry every
+// `base_url`.
 import { isIP } from 'node:net'
 import { type Range, range4, range6, v4, v6, within } from '../http/ip-range.ts'
 
-/** `metadata` and `unroutable` are refused always; `private` unless `egress.allow_private`. */
+/** `metadata` and `unroutable` are always refused, `private` unless `egress.allow_private`. */
 export type AddressClass = 'public' | 'private' | 'metadata' | 'unroutable'
 
-// Instance metadata of AWS, GCP, Azure, DigitalOcean and others; ECS and EKS credentials; Scaleway; Tencent; Alibaba; Oracle; Azure's wire server.
+// Instance metadata of AWS, GCP, Azure, DigitalOcean and others; credentials of ECS and EKS; Scaleway; Tencent;
+// Alibaba; Oracle; Azure's wire server.
 const METADATA_4 = [
   '169.254.169.254/32',
   '169.254.170.2/32',
@@ -52,7 +54,8 @@ const PRIVATE_4 = [
 ].map(range4)
 const PRIVATE_6 = ['::/128', '::1/128', 'fe80::/10', 'fec0::/10', 'fc00::/7'].map(range6)
 
-// Multicast, reserved, broadcast, documentation, relays of 6to4; Teredo, which hides an IPv4 address, and other protocol assignments.
+// Multicast, reserved, broadcast, documentation, 6to4 relays; Teredo, which embeds an IPv4 address, and other protocol
+// assignments.
 const UNROUTABLE_4 = [
   '224.0.0.0/4',
   '240.0.0.0/4',
@@ -63,7 +66,8 @@ const UNROUTABLE_4 = [
 ].map(range4)
 const UNROUTABLE_6 = ['ff00::/8', '2001::/23', '2001:db8::/32', '3fff::/20', '100::/64', '5f00::/16'].map(range6)
 
-// The ports of other protocols that browsers refuse (Fetch standard, "bad port"), from FTP up: an HTTP request must not be taken for mail or a shell command.
+// Ports of other protocols that browsers refuse (Fetch standard, "bad port"), from FTP up: an HTTP request must not be
+// read as mail or as a shell command.
 const BAD_PORTS = new Set([
   0, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123,
   135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587,
@@ -71,7 +75,7 @@ const BAD_PORTS = new Set([
   6668, 6669, 6679, 6697, 10080,
 ])
 
-// Ranges that carry an IPv4 address: where in the 128 bits its last bit stands.
+// Ranges that embed an IPv4 address, and by how many bits its last bit is shifted.
 const EMBEDDED: readonly (readonly [Range, bigint])[] = [
   [range6('::ffff:0:0/96'), 0n], // mapped
   [range6('::ffff:0:0:0/96'), 0n], // translated
@@ -87,7 +91,7 @@ const classify4 = (value: bigint): AddressClass => {
   return within(value, PRIVATE_4, 32) ? 'private' : 'public'
 }
 
-/** Class of an IP literal (a zone id is ignored). What is no address is `unroutable`. */
+/** Class of an IP literal; a zone id is ignored. A text that is no address is `unroutable`. */
 export const classifyAddress = (address: string): AddressClass => {
   const family = isIP(address)
   if (family === 4) return classify4(v4(address))
@@ -100,7 +104,7 @@ export const classifyAddress = (address: string): AddressClass => {
   return within(value, UNROUTABLE_6, 128) ? 'unroutable' : 'public'
 }
 
-/** Why that address may not be connected to, in words, or null. */
+/** Why an address may not be connected to, as text, or null. */
 export const addressRefusal = (address: string, allowPrivate: boolean): string | null => {
   const kind = classifyAddress(address)
   if (kind === 'public' || (kind === 'private' && allowPrivate)) return null
@@ -109,13 +113,13 @@ export const addressRefusal = (address: string, allowPrivate: boolean): string |
   return 'is a loopback, private or link-local address (egress.allow_private permits those)'
 }
 
-/** Hostname of a URL as the rules read it: lower case, no brackets, no trailing dot. */
+/** Hostname of a URL as the rules read it: lower case, without brackets and trailing dot. */
 export const plainHost = (hostname: string): string => {
   const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   return host.endsWith('.') ? host.slice(0, -1) : host
 }
 
-/** What is wrong with a URL as such, or null: its scheme, a user name or a fragment in it, its port, no host. */
+/** What is wrong with a URL itself, or null: its scheme, a user name or fragment, its port, a missing host. */
 export const urlFlaw = (url: URL): string | null => {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'only http and https are allowed'
   if (url.username !== '' || url.password !== '') return 'a URL must not carry a user name or password'
@@ -125,8 +129,8 @@ export const urlFlaw = (url: URL): string | null => {
 }
 
 /**
- * Why a host can never be dialled, whatever its name resolves to, or null: metadata names, refused literals. The WHATWG
- * parser has already made 127.1, 0x7f.1, 2130706433 and full-width digits into 127.0.0.1.
+ * Why a host is refused regardless of what its name resolves to, or null: metadata names, refused literals. The WHATWG
+ * parser has already normalised 127.1, 0x7f.1, 2130706433 and full-width digits to 127.0.0.1.
  */
 export const hostRefusal = (url: URL, allowPrivate: boolean): string | null => {
   const host = plainHost(url.hostname)
@@ -136,6 +140,6 @@ export const hostRefusal = (url: URL, allowPrivate: boolean): string | null => {
   return refusal === null ? null : `${host} ${refusal}`
 }
 
-/** Both, for whoever writes an address down. */
+/** Both checks, for a `base_url` that is about to be stored. */
 export const urlRefusal = (url: URL, allowPrivate: boolean): string | null =>
   urlFlaw(url) ?? hostRefusal(url, allowPrivate)

@@ -1,4 +1,5 @@
-// One request's answer on a connection: headers, then a body that is read as text or as a stream, with backpressure.
+// The response to one request on a connection: headers, then a body that is read as text or as a stream, with
+// backpressure.
 import type { CancelSignal } from '../event-loop/cancellation.ts'
 import type { Deadlines, Timed } from '../event-loop/deadlines.ts'
 import { type Arrival, stages } from '../event-loop/stages.ts'
@@ -10,7 +11,7 @@ import { headersOf, MalformedResponse, type ResponseHead } from './response-head
 import { ResponseParser } from './response-parser.ts'
 import { mapErrors, readerOf, readText, streamOf } from './stream-text.ts'
 
-// Content codings of answers: none is asked for, the common ones are read.
+// Content codings of responses: the client requests none, but decodes the common ones.
 
 const FORMATS: Readonly<Record<string, Bun.CompressionFormat>> = {
   gzip: 'gzip',
@@ -20,10 +21,10 @@ const FORMATS: Readonly<Record<string, Bun.CompressionFormat>> = {
   zstd: 'zstd',
 }
 
-/** Of a `Content-Encoding` in lower case; null for none and for what cannot be read. */
+/** The format of a `Content-Encoding` in lower case; null for none and for an unsupported one. */
 export const formatOf = (encoding: string): Bun.CompressionFormat | null => FORMATS[encoding] ?? null
 
-/** The body without its coding; its errors are DialFailures. */
+/** The decoded body; its errors are DialFailures. */
 export const decompressed = (
   body: ReadableStream<Uint8Array>,
   format: Bun.CompressionFormat,
@@ -36,7 +37,7 @@ export const decompressed = (
       error instanceof DialFailure ? error : new DialFailure('reset', 'the compressed answer could not be read', error),
   )
 
-// Beyond this much unread body the socket is paused until it is read.
+// The socket is paused while more than this is unread.
 const PAUSE_BYTES = 64 * 1024
 
 const NO_MORE = { done: true, value: undefined } as const
@@ -45,7 +46,7 @@ const CANCELED = Promise.resolve()
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
 export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, ByteReader, TakesTurns, Arrival {
-  /** Settles with this exchange once the headers are there, or with a DialFailure. */
+  /** Resolves with this exchange once the headers have arrived, or rejects with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
   readonly #carrier: Carrier
@@ -53,7 +54,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   readonly #deadlines: Deadlines
   readonly #headersMs: number
   place = -1
-  /** By when the headers must be there. */
+  /** Monotonic milliseconds by which the headers must have arrived. */
   readonly deadlineMs: number
   readonly #resolve: (response: DialResponse) => void
   readonly #reject: (failure: DialFailure) => void
@@ -63,7 +64,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #ended = false
   #failure: DialFailure | null = null
   #waiting: ArrivalListener | null = null
-  /** What has come is told in this turn; `#fresh` of it is not looked at yet. */
+  /** The listener is called in this iteration of the event loop; `#fresh` is not parsed yet. */
   #isTelling = false
   #fresh: Buffer | null = null
 
@@ -100,19 +101,22 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     return this.#body
   }
 
-  /** The body without a stream around it, where it comes as it is. */
+  /** The body without a stream around it, where it has no content coding. */
   reader(): ByteReader {
     return this.#body === null && this.#hasBody() && this.#coding() === null ? this : readerOf(this.body)
   }
 
-  /** What has come of the body since the last read, at once: providers send an event a chunk, and each further read costs more than the copy. */
+  /**
+   * Everything that has arrived since the last read, as one piece: providers send one event a chunk, and each further
+   * read costs more than the copy.
+   */
   async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
     while (this.waitingBytes === 0 && !this.#ended && this.#failure === null) await this.#more()
     const value = this.readNow()
     return value === null ? NO_MORE : { done: false, value }
   }
 
-  /** Somebody waits for more: a socket that was held back until now goes on. */
+  /** The caller waits for more: a paused socket is resumed. */
   listen(listener: ArrivalListener): void {
     this.#waiting = listener
     if (!this.#paused) return
@@ -165,7 +169,10 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     return this.takeText()
   }
 
-  /** Bytes from the socket. Whoever waits is told in this turn, once: of a server that sends piece by piece several are read, and written to the client, at once. */
+  /**
+   * Bytes from the socket. The listener is called once in this iteration of the event loop, so that pieces which arrive
+   * separately are read, and written to the client, together.
+   */
   receive(bytes: Buffer): void {
     const fresh = this.#fresh
     if ((fresh === null ? 0 : fresh.length) + bytes.length < LARGE_BYTES) {
@@ -173,7 +180,8 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     } else {
       this.#parseFresh()
       this.#parse(bytes)
-      this.tell() // of many with much to be read, each is read before the next one comes
+      // Under load each large response is read before the next one arrives.
+      this.tell()
       return
     }
     this.#tellSoon()
@@ -221,7 +229,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     }
   }
 
-  /** The socket closed. */
+  /** The socket has closed. */
   closed(broken: boolean): void {
     this.#parseFresh()
     if (this.#ended || this.#failure !== null) return
@@ -238,15 +246,16 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     }
   }
 
-  /** Ends it, and the connection with it: what is half read is never used again. */
+  /** Fails the exchange and closes its connection: a response that was read in part ends the connection. */
   fail(failure: DialFailure): void {
-    this.#parseFresh() // what came before it counts
+    // Bytes that arrived before the failure count.
+    this.#parseFresh()
     if (this.#ended || this.#failure !== null) return
     this.giveBack()
     this.#failed(failure)
   }
 
-  /** The connection or what came on it is broken: what came before that can still be read. */
+  /** The connection or its bytes are broken; what arrived before can still be read. */
   #break(reason: string, cause?: unknown): void {
     if (!this.#ended && this.#failure === null) this.#failed(new DialFailure('reset', reason, cause))
   }
@@ -266,7 +275,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.fail(new DialFailure('timeout_headers', `no response headers within ${this.#headersMs} ms`))
   }
 
-  /** The signal was raised. */
+  /** The cancel signal was raised. */
   handleEvent(): void {
     this.fail(canceled())
   }

@@ -1,7 +1,6 @@
-// A pooled HTTP/1.1 client on Bun's sockets: one connection serves one request at a time and goes back to the pool of its
-// destination only after a whole answer and not a byte more, and it is not bound to 64 idle connections. When it was made it took 16.2 us of CPU for a JSON
-// request at 32 at once, where `fetch` took 26.3 with the same deadlines and 16.5 with none (docs/decisions/0004-pooled-upstream-client.md). A small proxy on a
-// busy machine took 46 us with it and 38 with `fetch`, before heads of answers were read from bytes.
+// A pooled HTTP/1.1 client on Bun's sockets. One connection carries one request at a time and returns to the pool of
+// its destination only after a complete response without surplus bytes. Why not `fetch`:
+// docs/decisions/0004-pooled-upstream-client.md.
 import { Deadlines } from '../event-loop/deadlines.ts'
 import { passingMemory } from '../event-loop/shared-buffer.ts'
 import { latin1Length, writeLatin1, writeUtf8 } from '../text/text-pieces.ts'
@@ -9,7 +8,7 @@ import { Openings } from './connect-limiter.ts'
 import { HttpConnection, type Pool, type RequestBytes } from './connection.ts'
 import { DialFailure, type DialLimits, type DialRequest, type DialResponse } from './dial.ts'
 
-/** A vetted place to connect to. */
+/** A checked address to connect to. */
 export interface Destination {
   readonly secure: boolean
   /** IP literal, without brackets. */
@@ -17,60 +16,66 @@ export interface Destination {
   readonly port: number
   /** `Host` header. */
   readonly host: string
-  /** The name that the certificate must show; null when the URL named an address. */
+  /** The name that the certificate must show; null when the URL names an address. */
   readonly serverName: string | null
   /** Path and query. */
   readonly path: string
-  /** The same for all destinations whose connections may serve each other's requests. */
+  /** Equal for all destinations whose connections may carry each other's requests. */
   readonly key: string
-  /** The last heads that were sent there. */
+  /** The last heads that were sent to it, at most HEADS_KEPT. */
   readonly heads: HeadText[]
 }
 
-/** Speaks HTTP to one destination. Rejects with DialFailure only. */
+/** Sends HTTP requests to one destination. Rejects with DialFailure only. */
 export interface HttpClient {
   send(destination: Destination, request: DialRequest, limits: DialLimits): Promise<DialResponse>
   close(): void
 }
 
-const MAX_IDLE = 256 // of one destination
-// Without a hint: common servers close at 5 s, public services behind TLS terminators at 60 s or more.
+// Idle connections of one destination.
+const MAX_IDLE = 256
+// Without a `Keep-Alive` header: common servers close after 5 s, public services behind TLS terminators after 60 s or
+// more.
 const IDLE_PLAIN_MS = 4_000
 const IDLE_SECURE_MS = 30_000
 const IDLE_MOST_MS = 300_000
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/
-/** Of path and host: URLs are made of nothing else. What is none would be written as one byte a character. */
+/** Of path and host. Other characters would be written as one byte each. */
 const ADDRESS = /^[\x21-\x7e]+$/
 const OURS = new Set(['host', 'content-length', 'transfer-encoding', 'connection'])
 
 /**
- * Requests up to this size are put together here, heads in front of bodies: each is handed to its socket before the next one is made. Written in pieces 1.1 KB
- * take 129 ns, put together first 805.
+ * Requests up to this size are assembled here, the head in front of the body. Each is written to its socket, or copied,
+ * before the next one is assembled. Requests of all tenants pass through it: `start` and `end` of `encoded` are set for
+ * each request and cover only bytes that were written for it, so bytes of another tenant are never sent.
  */
 const SCRATCH = Buffer.allocUnsafe(64 * 1024)
 const HEAD_ROOM = 8 * 1024
-/** A character is three bytes at most. */
+/** A character takes at most three bytes in UTF-8. */
 const MOST_CHARS = Math.floor((SCRATCH.length - HEAD_ROOM) / 3)
-/** Of the line that says a length, and the end of the head. */
+/** Room for the line of the length and the end of the head. */
 const MOST_LINES_CHARS = 64
 const MOST_HEAD_CHARS = HEAD_ROOM - MOST_LINES_CHARS
 const encoded = { bytes: SCRATCH, start: 0, end: 0 }
-/** The length is put in for each request. */
+/** The length is set for each request. */
 const LENGTH_LINES: [string, number, string] = ['Content-Length: ', 0, '\r\n\r\n']
 const NO_LENGTH_LINES = '\r\n'
 
-/** A head without its length and end, checked, and what it was made of. */
+/** A checked head without its length and end, and what it was made of. */
 export interface HeadText {
   readonly method: string
   readonly headers: DialRequest['headers']
   readonly text: string
 }
-/** Of a host: several keys for one vendor, for whole answers and for streams. */
+/** Heads of one destination: several keys of one vendor, for whole responses and for streams. */
 const HEADS_KEPT = 16
 
-/** Callers that send the same headers object again (it is readonly) have it checked and put together once: 10 ns instead of 280 to 330, with four headers (`bench -- tricks`, heads). */
+/**
+ * The head of a request. A caller that passes the same (readonly) headers object again has it checked and assembled
+ * once (`bench -- tricks`, heads).
+ */
 export const headText = ({ host, path, heads }: Destination, { method, headers }: DialRequest): string => {
   for (let i = 0; i < heads.length; i++) {
     const known = heads[i]!
@@ -94,7 +99,7 @@ export const headText = ({ host, path, heads }: Destination, { method, headers }
   return text
 }
 
-/** Good until the next call. */
+/** The result is valid until the next call. */
 const encode = (destination: Destination, request: DialRequest): RequestBytes => {
   const { method, body } = request
   const head = headText(destination, request)
@@ -110,7 +115,10 @@ const encode = (destination: Destination, request: DialRequest): RequestBytes =>
   return encoded
 }
 
-/** The body is written first: what is announced is what was written, whatever it was counted as. */
+/**
+ * The body is written first, so that `Content-Length` is the number of bytes written. The shared buffer holds bytes of
+ * other requests behind `end`; only those from `start` to `end` are sent.
+ */
 const large = (head: string, body: string | null, hasLength: boolean): RequestBytes => {
   const bodyAt = head.length + MOST_LINES_CHARS
   const bytes = passingMemory(bodyAt + (body === null ? 0 : Buffer.byteLength(body)))
@@ -122,7 +130,7 @@ const large = (head: string, body: string | null, hasLength: boolean): RequestBy
   return { bytes, start, end: bodyAt + size }
 }
 
-/** Certificates are always checked, against the name or else the address. */
+/** Certificates are always verified, against the name or else the address. */
 const tlsOptions = (serverName: string | null, ca: string | undefined): Bun.TLSOptions => ({
   rejectUnauthorized: true,
   ...(serverName === null ? {} : { serverName }),
@@ -205,7 +213,7 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
     { bytes, start, end }: RequestBytes,
     limits: DialLimits,
   ) => {
-    // The bytes are written over by the next request.
+    // The next request overwrites the shared bytes.
     const own = { bytes: Buffer.from(bytes.subarray(start, end)), start: 0, end: end - start }
     const connection = await connect(destination, limits)
     const answer = connection.exchange(method, own, limits)
@@ -214,7 +222,7 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
   }
 
   return {
-    // No async function: with an idle connection the answer's own promise is the only one.
+    // Not an async function: with an idle connection the exchange's promise is the only one.
     send(destination, request, limits) {
       let bytes: RequestBytes
       try {
@@ -223,8 +231,8 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
         return Promise.reject(error)
       }
       for (;;) {
-        // A connection that turns out closed before anything was written did not carry the request: the next one may.
-        // Once a byte was written nothing is sent again: the upstream may have acted on it.
+        // A connection that was closed before anything was written did not carry the request, so the next one may. Once
+        // a byte was written the request is not sent again: the upstream may have acted on it.
         const connection = take(destination.key)
         if (connection === undefined) return sendNew(destination, request.method, bytes, limits)
         const answer = connection.exchange(request.method, bytes, limits)

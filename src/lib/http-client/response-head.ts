@@ -1,34 +1,34 @@
-// The head of an HTTP/1.1 response, read from its bytes in one pass: strings are made of what is asked for only: 470 ns for an exchange
-// with a short head instead of 831, 1,504 with 18 headers instead of 2,355. Strict where leniency is how answers get mixed up.
+// The head of an HTTP/1.1 response, parsed from its bytes in one pass; strings are made only of headers that are
+// requested. Strict where leniency mixes responses up.
 import { COLON, CR, isDigit, isLineEnd, isNamed, isText, LF, lengthIn, SPACE, TOKEN } from '../http/syntax.ts'
 
 const ZERO = 48
 
-/** The bytes are no HTTP response that we accept, or ended early. */
+/** The bytes are no HTTP response that the client accepts, or ended early. */
 export class MalformedResponse extends Error {
   override readonly name = 'MalformedResponse'
 }
 
-/** `chunked`: said once, and nothing else. `unknown`: anything besides. */
+/** `chunked`: named once and alone. `unknown`: any other value. */
 type Coding = 'none' | 'chunked' | 'unknown'
 
 const MAX_HEADERS = 256
-/** Larger reads are not kept for the sake of their heads: the lines are copied out of them. */
+/** A larger read is not retained for its head: the header lines are copied out. */
 const KEPT_BYTES = 4 * 1024
 
-/** The head of an answer. Its headers are read when somebody asks: nearly all answers are used without. */
+/** The head of a response. The list of headers is made on request: nearly all responses are used without it. */
 export class ResponseHead {
   status = 0
-  /** Of HTTP/1.1; else of HTTP/1.0. */
+  /** True for HTTP/1.1, false for HTTP/1.0. */
   isOne = false
   /** `Content-Length`; null when absent. */
   length: number | null = null
   coding: Coding = 'none'
   /** The first `Content-Encoding`, lower case; '' when absent. */
   contentEncoding = ''
-  /** Seconds that the server promised to keep an idle connection; null: it said nothing. */
+  /** Seconds for which the server keeps an idle connection; null when it sent none. */
   keepAliveS: number | null = null
-  /** Every `Connection` in lower case, each after a comma. */
+  /** Every `Connection` value in lower case, each after a comma. */
   #connection = ''
   #bytes: Buffer | null
   #start = 0
@@ -42,11 +42,11 @@ export class ResponseHead {
   ) {
     this.#bytes = bytes
     this.#readLines(bytes, this.#readStatus(bytes))
-    // Asking for the buffer under them would make one: 1 % of a request. A view may be of a larger read.
+    // Reading `bytes.buffer` would materialise it, so the length and offset decide. A view may be of a larger read.
     if (bytes.length > KEPT_BYTES || bytes.byteOffset > 0) this.#text()
   }
 
-  /** The connection may serve another request, as far as the head says. */
+  /** Whether the head permits another request on the connection. */
   get keepsAlive(): boolean {
     return this.isOne ? !/\bclose\b/.test(this.#connection) : /\bkeep-alive\b/.test(this.#connection)
   }
@@ -63,14 +63,14 @@ export class ResponseHead {
     return this.#headers
   }
 
-  /** The header lines, each after its CRLF; the bytes are let go. */
+  /** The header lines, each after its CRLF; the bytes are released. */
   #text(): string {
     this.#lines ??= this.#bytes!.toString('latin1', this.#start, this.end)
     this.#bytes = null
     return this.#lines
   }
 
-  /** `HTTP/1.1 200 OK`; answers where the line ends. */
+  /** `HTTP/1.1 200 OK`; returns where the line ends. */
   #readStatus(bytes: Buffer): number {
     const minor = bytes[7]! - ZERO
     this.status = (bytes[9]! - ZERO) * 100 + (bytes[10]! - ZERO) * 10 + (bytes[11]! - ZERO)
@@ -87,7 +87,7 @@ export class ResponseHead {
   #readLines(bytes: Buffer, start: number): void {
     const { end } = this
     let count = 0
-    // Each line is looked at from the CRLF before it.
+    // Each line is parsed from the CRLF before it.
     for (let at = start; at < end; ) {
       if (++count >= MAX_HEADERS) throw new MalformedResponse(`more than ${MAX_HEADERS} response headers`)
       const name = at + 2
@@ -103,7 +103,7 @@ export class ResponseHead {
     }
   }
 
-  /** Those that say something about the body or the connection. */
+  /** Reads the headers that concern the body or the connection. */
   #readHeader(bytes: Buffer, name: number, length: number, from: number, to: number): void {
     if (length === 14) {
       if (isNamed(bytes, name, 'content-length')) this.#readLength(bytes, from, to)
@@ -135,10 +135,10 @@ export class ResponseHead {
   }
 }
 
-/** What nearly all of these headers say: no text is made of it. */
+/** The most frequent values; they are compared without making a string. */
 const USUAL = ['chunked', 'keep-alive', 'close'] as const
 
-/** A value without the space around it, in lower case. */
+/** A value without surrounding space, in lower case. */
 const valueIn = (bytes: Buffer, from: number, to: number): string => {
   const start = bytes[from] === SPACE ? from + 1 : from
   for (const word of USUAL) if (word.length === to - start && isNamed(bytes, start, word)) return word

@@ -1,4 +1,4 @@
-// Reading streams of bytes whose errors are DialFailures.
+// Streams of bytes whose errors are DialFailures.
 import { type ByteReader, DialFailure } from './dial.ts'
 
 /** Reads to the end as UTF-8. Throws DialFailure('too_large') beyond `maxBytes`. */
@@ -20,7 +20,7 @@ export const readText = async (body: ReadableStream<Uint8Array> | null, maxBytes
   return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
 }
 
-/** The same stream, pulled piece by piece, its errors turned into DialFailures. */
+/** The same stream, pulled piece by piece, its errors mapped to DialFailures. */
 export const mapErrors = (
   body: ReadableStream<Uint8Array>,
   failure: (error: unknown) => DialFailure,
@@ -43,7 +43,7 @@ export const mapErrors = (
   )
 }
 
-/** What a reader reads, as a stream that is pulled piece by piece. */
+/** A stream, pulled piece by piece, of what a reader reads. */
 export const streamOf = (reader: ByteReader): ReadableStream<Uint8Array> =>
   new ReadableStream<Uint8Array>(
     {
@@ -61,7 +61,7 @@ export const streamOf = (reader: ByteReader): ReadableStream<Uint8Array> =>
     { highWaterMark: 0 },
   )
 
-/** Copies of what the chunks hold, `total` bytes in all, each of `size` but the last. */
+/** Copies of the chunks, `total` bytes in all, in pieces of `size` bytes (the last one may be shorter). */
 export const inPieces = (chunks: readonly Uint8Array[], total: number, size: number): Uint8Array[] => {
   const pieces: Uint8Array[] = []
   let piece = new Uint8Array(0)
@@ -84,7 +84,7 @@ export const inPieces = (chunks: readonly Uint8Array[], total: number, size: num
   return pieces
 }
 
-/** A reader of a body, or of nothing. */
+/** A reader of a body, or of none. */
 export const readerOf = (body: ReadableStream<Uint8Array> | null): ByteReader =>
   body === null ? NOTHING : (body.getReader() as ByteReader)
 
