@@ -1,13 +1,14 @@
-// What was looked up lately, by a digest in hex digits: a table of fixed size, in which what is new takes the place of what came first. A map that
-// grows and is emptied again costs more than many a look-up that it saves, and comparing with texts that were not touched for long does too. A key that is found
-// here takes 0.2 to 0.3 us, one whose packed row has to be read 1.8 to 3.2 (`bench -- keys`).
+// A cache keyed by digests in hex digits: a table of fixed size with four ways a set, in which a new entry replaces the
+// oldest one of its set. A map that grows and is cleared costs more than it saves. Its gain is in `bench -- keys`.
 
 const SETS = 4_096
 const WAYS = 4
-/** Digits that a print is made of: what differs there is another digest, and no text is looked at. */
+/**
+ * Digits of which the fingerprint is made: entries with another fingerprint are passed over without comparing texts.
+ */
 const PRINT_DIGITS = 7
 
-/** Entries at most; with half as many in use hardly one is pushed out by another. */
+/** Entries at most. With half as many in use hardly any entry is replaced. */
 export const MOST_RECENT_DIGESTS = SETS * WAYS
 
 export class RecentDigests<Value extends object> {
@@ -20,7 +21,7 @@ export class RecentDigests<Value extends object> {
     return at === -1 ? null : this.#values[at]!
   }
 
-  /** Of a digest that is not there. */
+  /** Adds a digest that is not in the cache. */
   add(digest: string, value: Value): void {
     const print = printOf(digest)
     const first = firstOf(print)
@@ -55,12 +56,13 @@ export class RecentDigests<Value extends object> {
   }
 }
 
-/** Of any text there is one; that of digests is spread evenly. */
+/** Defined for any text; evenly distributed for digests. */
 const printOf = (digest: string): number => {
   let print = 0
   for (let at = 0; at < PRINT_DIGITS; at++) {
     const code = digest.charCodeAt(at)
-    print = (print << 4) | ((code & 15) + (code >> 6) * 9) // a letter's code is 6 times 16 and one for `a`
+    // The code of a letter is 6 * 16 + 1 for `a`.
+    print = (print << 4) | ((code & 15) + (code >> 6) * 9)
   }
   return print
 }

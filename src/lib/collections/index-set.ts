@@ -1,13 +1,14 @@
-// A set for what comes and goes thousands of times a second. A `Set` or `Map` of the engine replaces its table every few dozen changes, and each
-// replaced table holds on to the next one and to what was in it: a collection of the young finds all of it alive.
+// A set for members that come and go thousands of times a second. The engine's `Set` and `Map` replace their table
+// every few dozen changes, and each replaced table refers to the next one and to its members, so that a young
+// collection finds all of them alive.
 
-/** What can be in a roster: in one at a time. */
+/** A member of an index set, of one at a time. */
 export interface Listed {
-  /** Where it stands, -1 while it is in none. Only its roster writes it. */
+  /** Its index, -1 outside a set. Only the set writes it. */
   place: number
 }
 
-/** An array whose members know their places: adding and removing cost a few writes and leave nothing behind. */
+/** An array whose members store their index: adding and removing cost a few writes and leave no garbage. */
 export class Roster<Member extends Listed> {
   readonly #members: Member[] = []
 
@@ -15,14 +16,14 @@ export class Roster<Member extends Listed> {
     return this.#members.length
   }
 
-  /** Without effect when it is in already. */
+  /** Without effect when it is a member already. */
   add(member: Member): void {
     if (member.place !== -1) return
     member.place = this.#members.length
     this.#members.push(member)
   }
 
-  /** Without effect when it is not in. The last member takes the empty place. */
+  /** Without effect when it is no member. The last member takes its index. */
   delete(member: Member): void {
     const { place } = member
     if (place === -1) return
@@ -34,7 +35,10 @@ export class Roster<Member extends Listed> {
     member.place = -1
   }
 
-  /** Visits those that are in now. Any may be removed meanwhile; one that is still in may then be visited twice, but is never missed. */
+  /**
+   * Visits the present members. Any may be removed meanwhile; one that stays may then be visited twice, but is never
+   * missed.
+   */
   each(visit: (member: Member) => void): void {
     for (let place = this.#members.length - 1; place >= 0; place--) {
       const member = this.#members[place]

@@ -1,10 +1,13 @@
-// Values under whole numbers that come and go thousands of times a second, where a `Map` would leave its replaced tables behind (see `index-set.ts`).
+// A map from whole numbers for entries that come and go thousands of times a second. Why no `Map`: `index-set.ts`.
 
-/** A power of two, as all sizes are. */
+/** A power of two, as all sizes. */
 const FEWEST_SLOTS = 64
 const EMPTY = -1
 
-/** Open addressing with linear probing, at most half full. Keys are whole numbers from 0 on; they are scattered, since those in a row would make one long run that each removal has to walk. */
+/**
+ * Open addressing with linear probing, at most half full. Keys are whole numbers from 0 on. They are hashed, since
+ * consecutive keys would form one long run, which each removal walks.
+ */
 export class NumberTable<Value> {
   #keys = emptyKeys(FEWEST_SLOTS)
   #values: (Value | undefined)[] = new Array(FEWEST_SLOTS).fill(undefined)
@@ -18,7 +21,7 @@ export class NumberTable<Value> {
     return this.#values[this.#slotOf(key)]
   }
 
-  /** Takes the place of what is there already. */
+  /** Replaces the value of a present key. */
   set(key: number, value: Value): void {
     if (this.#size * 2 >= this.#keys.length) this.#grow()
     const slot = this.#slotOf(key)
@@ -27,7 +30,7 @@ export class NumberTable<Value> {
     this.#values[slot] = value
   }
 
-  /** What was there. */
+  /** The removed value. */
   delete(key: number): Value | undefined {
     const slot = this.#slotOf(key)
     const value = this.#values[slot]
@@ -45,7 +48,7 @@ export class NumberTable<Value> {
     return found
   }
 
-  /** Where the key stands, else the empty slot where it would. */
+  /** The slot of the key, or the empty slot where it belongs. */
   #slotOf(key: number): number {
     const mask = this.#keys.length - 1
     let slot = scattered(key) & mask
@@ -53,12 +56,12 @@ export class NumberTable<Value> {
     return slot
   }
 
-  /** Empties a slot and moves what was pushed past it back, so that no search ends too early. */
+  /** Empties a slot and moves the entries behind it back, so that no search ends too early. */
   #close(from: number): void {
     const mask = this.#keys.length - 1
     let hole = from
     for (let slot = (hole + 1) & mask; this.#keys[slot] !== EMPTY; slot = (slot + 1) & mask) {
-      // It may move unless its own place lies between the hole and where it stands.
+      // The entry may move unless its home slot lies between the hole and its present slot.
       if (((slot - scattered(this.#keys[slot]!)) & mask) < ((slot - hole) & mask)) continue
       this.#keys[hole] = this.#keys[slot]!
       this.#values[hole] = this.#values[slot]

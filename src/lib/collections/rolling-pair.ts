@@ -1,4 +1,4 @@
-// Two counts over a moving window of time, in a fixed number of buckets: no allocation after construction, no timer.
+// Two sums over a moving time window, in a fixed number of buckets: no allocation after construction, no timer.
 
 export class RollingPair {
   readonly #first: Float64Array
@@ -7,7 +7,7 @@ export class RollingPair {
   #firstSum = 0
   #secondSum = 0
 
-  /** The window is `buckets * bucketMs` long, and forgets a bucket at a time. */
+  /** The window spans `buckets * bucketMs` and expires one bucket at a time. */
   constructor(
     readonly buckets: number,
     readonly bucketMs: number,
@@ -16,7 +16,7 @@ export class RollingPair {
     this.#second = new Float64Array(buckets)
   }
 
-  /** `nowMs` is of a clock that never steps back. */
+  /** `nowMs`: of a monotonic clock. */
   add(nowMs: number, first: number, second: number): void {
     this.#forget(nowMs)
     const at = this.#bucket % this.buckets

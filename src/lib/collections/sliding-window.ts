@@ -1,14 +1,17 @@
-// Counts what was taken in the last minute, in buckets of a second: never less than was taken in any 60 s, and let go of within one second more.
-// `docs/decisions/0009-rate-limits.md` says why; `inference/limits/script.ts` is the same in Lua.
+// Counts what was taken in the last minute, in buckets of a second: never less than was taken in any 60 s, and expired
+// within one second more. Why: `docs/decisions/0009-rate-limits.md`. `inference/limits/script.ts` is the same in Lua.
 
 export const BUCKET_MS = 1_000
-/** A minute and the bucket that is under way: the oldest counted bucket may have begun up to 61 s ago, so that no window of 60 s is cut short. */
+/**
+ * A minute and the current bucket: the oldest counted bucket may have begun up to 61 s ago, so that no window of 60 s
+ * is cut short.
+ */
 export const BUCKETS = 61
 
 /** The bucket of a moment. */
 export const bucketOf = (nowMs: number): number => Math.floor(nowMs / BUCKET_MS)
 
-/** Milliseconds until what was taken in a bucket is let go of. */
+/** Milliseconds until what was taken in a bucket expires. */
 export const leavesInMs = (bucket: number, nowMs: number): number =>
   Math.max(0, Math.ceil((bucket + BUCKETS) * BUCKET_MS - nowMs))
 
@@ -17,12 +20,12 @@ export class SlidingWindow {
   #total = 0
   #bucket = 0
 
-  /** What counts now. Call `advance` first. */
+  /** What counts at the last `advance`. */
   get total(): number {
     return this.#total
   }
 
-  /** Lets go of what has left the window. A clock that goes back changes nothing. Returns the bucket that counts as now. */
+  /** Drops expired buckets. A clock that steps back changes nothing. Returns the current bucket. */
   advance(bucket: number): number {
     const steps = bucket - this.#bucket
     if (steps <= 0) return this.#bucket
@@ -45,7 +48,7 @@ export class SlidingWindow {
     this.#total += amount
   }
 
-  /** Gives back of what was taken in that bucket, while it counts; never more than it holds. */
+  /** Returns what was taken in a bucket, while it counts; never more than the bucket holds. */
   giveBack(bucket: number, amount: number): void {
     if (bucket > this.#bucket || bucket <= this.#bucket - BUCKETS) return
     const given = Math.min(amount, this.#slots[bucket % BUCKETS]!)
@@ -53,7 +56,7 @@ export class SlidingWindow {
     this.#total -= given
   }
 
-  /** Milliseconds until `amount` more fits below `limit`, when nothing else is taken; null when it never does. */
+  /** Milliseconds until `amount` more fits below `limit`, if nothing else is taken; null when it never fits. */
   waitMs(amount: number, limit: number, nowMs: number): number | null {
     if (amount > limit) return null
     let total = this.#total

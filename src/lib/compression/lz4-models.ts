@@ -1,27 +1,29 @@
-// Where a packer is told to look for what it packs (`lz4-pack.ts`): records of a gateway are much like the one of their kind before them.
+// Chooses, for a part that is packed, an earlier part of the block to compare it with (`lz4-pack.ts`): records of a
+// gateway resemble the record of their kind before them.
 
-/** So many kinds are remembered within a block; all are forgotten together. */
+/** Kinds that are cached within a block; when there are more, all are dropped. */
 const MOST_KINDS = 16
 
-/** The last part of a kind, of as many bytes: digits that differ stand in the same places. */
+/** The last part of a kind and a length: digits that differ stand in the same places. */
 interface Kind {
   readonly like: object | undefined
   readonly bytes: number
   start: number
 }
 
-/** Of one block. */
+/** The kinds of one block. */
 export class PackedKinds {
   readonly #kinds: Kind[] = []
 
-  /** Another block begins: nothing is like what this one holds. */
+  /** Another block begins: parts refer to parts of their own block only. */
   forget(): void {
     this.#kinds.length = 0
   }
 
   /**
-   * Where the last part like this one begins, or -1; this one takes its place. `like`: the same object for parts of a kind. Where there is none of its kind and
-   * length: one of its length, such as that of another tenant, or else of its kind.
+   * Where the last part of the same kind and length begins, or -1; this part takes its place. `like`: the same object
+   * for parts of one kind. Without such a part: the last one of the same length (for example of another tenant), or
+   * else of the same kind.
    */
   modelOf(like: object | undefined, bytes: number, start: number): number {
     const kinds = this.#kinds

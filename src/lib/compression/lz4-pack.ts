@@ -1,6 +1,6 @@
-// Packs into LZ4 what is mostly the same as something a known distance before it: records of one kind. Nobody looks for matches, which is what packing
-// mostly costs; who writes says where to look: 0.2 us for a record of 2.3 KB, where the same in JavaScript takes 0.9, gzip of level 1 about 2 and zstd 0.7 to 1
-// (docs/decisions/0053-records-packed-for-kafka.md). Sources: lz4_Block_format.md, lz4_Frame_format.md.
+// Packs LZ4 blocks whose content mostly repeats what stands a known distance before it: records of one kind. The caller
+// states where to compare, so the packer searches no matches, which is the main cost of packing. Why, and its gain:
+// docs/decisions/0053-records-packed-for-kafka.md. Sources: lz4_Block_format.md, lz4_Frame_format.md.
 import { GOES_ON, PLAIN, SHORTEST_MATCH } from './lz4.ts'
 import {
   ADD,
@@ -39,22 +39,27 @@ import {
   XOR_64,
 } from './wasm-code.ts'
 
-/** Of content; the smallest kind, which every reader has room for. */
+/** Content of a block at most: the smallest size of the format, which every reader supports. */
 export const BLOCK_BYTES = 64 * 1024
-/** Magic, version 1 with blocks that stand alone and without checksums, blocks of 64 KiB, and the checksum of these two. */
+/**
+ * Magic; version 1 with independent blocks and without checksums; blocks of 64 KiB; the checksum of these two bytes.
+ */
 export const FRAME_HEAD = Uint8Array.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82])
-/** A block of no length. */
+/** A block of length 0. */
 export const FRAME_END = new Uint8Array(4)
-/** What a block takes more than its content, at most: where packing gains nothing it stands as it is. */
+/** What a block takes beyond its content at most: content that packing does not shrink is stored unpacked. */
 export const BLOCK_HEAD_BYTES = 4
 
-/** A match does not begin in the last twelve bytes of a block, and what is compared is eight bytes. */
+/** A match must not begin in the last twelve bytes of a block; comparisons read eight bytes. */
 const NO_MATCH_BYTES = 12
 const WORD = 8
-/** A byte of a length, behind which another one comes. */
+/** A byte of a length that is followed by another one. */
 const MOST = 255
 
-/** In the memory of the module: the content, where packing stands, and what is packed, which may be a little longer than the content. */
+/**
+ * The memory of the module: the content, the packer's two cells, and the packed bytes, which may be a little longer
+ * than the content.
+ */
 const OUT_CELL = BLOCK_BYTES
 const ANCHOR_CELL = OUT_CELL + 4
 const PACKED_AT = OUT_CELL + 16
@@ -67,7 +72,7 @@ const [START, END, DISTANCE, LIMIT, OUT, ANCHOR, TO, LITERALS, REST, TOKEN, TOKE
 const plus = (local: number, more: number): number[] => [...get(local), ...constant(more), ADD]
 const byteOut = (value: readonly number[]): number[] => [...store8(get(OUT), value), ...forward(OUT, constant(1))]
 
-/** The length in REST, behind its first fifteen: 255 as often as it goes, and what is left. */
+/** The length in REST beyond its first fifteen: bytes of 255, then the rest. */
 const lengthOut = (): number[] => [
   ...[...get(REST), ...constant(GOES_ON), SUBTRACT, ...set(REST)],
   ...block(
@@ -81,7 +86,7 @@ const lengthOut = (): number[] => [
   ...byteOut(get(REST)),
 ]
 
-/** The length in REST into its half of the token, and behind it. */
+/** The length in REST, as its half of the token and the bytes behind it. */
 const lengthInto = (shift: number): number[] => {
   const part = (value: readonly number[]) => [
     ...[...get(TOKEN), ...value, ...constant(shift), SHIFT_LEFT, OR],
@@ -91,7 +96,7 @@ const lengthInto = (shift: number): number[] => {
   return either(isLong, [...part(constant(GOES_ON)), ...lengthOut()], part(get(REST)))
 }
 
-/** Eight bytes at a time; what is written too far is written over. */
+/** Eight bytes at a time; surplus bytes are overwritten by what follows. */
 const literalsOut = (): number[] => [
   ...[...constant(0), ...set(REST)],
   ...block(
@@ -105,7 +110,7 @@ const literalsOut = (): number[] => [
   ...forward(OUT, get(LITERALS)),
 ]
 
-/** What lies between ANCHOR and START, and the match from START to TO. */
+/** The literals between ANCHOR and START, and the match from START to TO. */
 const sequenceOut = (): number[] => [
   ...[...get(START), ...get(ANCHOR), SUBTRACT, ...set(LITERALS)],
   ...[...get(OUT), ...set(TOKEN_AT), ...forward(OUT, constant(1))],
@@ -124,7 +129,7 @@ const differing = (word: number): number[] => [
   XOR_64,
 ]
 
-/** TO goes on by steps of four words for as long as they are the same. */
+/** Advances TO by steps of four words while they are equal. */
 const bySteps = (): number[] =>
   block(
     loop(
@@ -137,7 +142,7 @@ const bySteps = (): number[] =>
 
 const atDistance = (local: number): number[] => load64([...get(local), ...get(DISTANCE), SUBTRACT])
 
-/** TO goes from START to where the bytes differ, or to LIMIT. */
+/** Advances TO from START to the first difference, or to LIMIT. */
 const matchTo = (): number[] => [
   ...[...plus(START, WORD), ...set(TO)],
   ...bySteps(),
@@ -151,13 +156,13 @@ const matchTo = (): number[] => [
   ),
 ]
 
-/** START goes behind the last of the bytes that differ: no word that is the same has one in it. */
+/** Advances START behind the last differing byte of the word, since no equal word can include it. */
 const behindDifference = (): number[] => {
   const sameBytes = [...get(DIFFERENCE), LEADING_ZEROS_64, LOW_32, ...constant(3), SHIFT_RIGHT]
   return forward(START, [...constant(WORD), ...sameBytes, SUBTRACT])
 }
 
-/** like(start, end, distance, limit): goes on to `end` with matches at that distance, which may reach to `limit`. */
+/** like(start, end, distance, limit): packs up to `end` with matches at that distance, which may reach to `limit`. */
 const like = (): number[] => [
   ...[...load32(constant(OUT_CELL)), ...set(OUT), ...load32(constant(ANCHOR_CELL)), ...set(ANCHOR)],
   ...when([...get(START), ...get(ANCHOR), IS_LESS], get(ANCHOR), set(START)),
@@ -181,12 +186,12 @@ interface Exports {
   like(start: number, end: number, distance: number, limit: number): void
 }
 
-/** One block at a time: its content is written into `content`, in parts, and packed from there. */
+/** Packs one block at a time: its content is written into `content`, in parts, and packed from there. */
 export class Lz4Block {
   readonly content: Buffer
   private readonly memory: Buffer
   private readonly view: DataView
-  /** Of each part: where it begins, and where the one begins that it is like; -1 for none. */
+  /** For each part: where it begins, and where its model begins; -1 for none. */
   private readonly starts: number[] = []
   private readonly models: number[] = []
 
@@ -197,19 +202,23 @@ export class Lz4Block {
     this.view = new DataView(buffer)
   }
 
-  /** What was said of parts that were never packed is forgotten. */
+  /** Drops the parts of a block that was not packed. */
   begin(): void {
     this.starts.length = 0
     this.models.length = 0
   }
 
-  /** A part begins at `start`, behind the one before it, and looks like what begins at `model`, before it; -1: like nothing. */
+  /** Declares a part at `start`, behind the part before it, with a model at `model`, before it; -1: without a model. */
   part(start: number, model: number): void {
     this.starts.push(start)
     this.models.push(model)
   }
 
-  /** The block of `content[0, end)`, written with its length; answers where it ends. Another one may begin. */
+  /**
+   * Writes the block of `content[0, end)` with its length to `into`; returns where it ends. Another block may begin
+   * afterwards. The memory still holds earlier blocks, of other tenants too, but only `end` bytes of content and the
+   * packed bytes made of them are copied out, and a model lies before its part in the same block.
+   */
   pack(end: number, into: Buffer, at: number): number {
     const packedEnd = this.packed(end)
     const bytes = packedEnd - PACKED_AT
@@ -236,7 +245,7 @@ export class Lz4Block {
     return this.lastLiterals(view.getUint32(OUT_CELL, true), view.getUint32(ANCHOR_CELL, true), end)
   }
 
-  /** What is left has no match behind it. */
+  /** The rest of the block, as literals without a match. */
   private lastLiterals(out: number, anchor: number, end: number): number {
     const { memory } = this
     let at = out
@@ -251,7 +260,7 @@ export class Lz4Block {
   }
 }
 
-/** Null where none can be made: without WebAssembly, or room for its memory (192 KiB). */
+/** Null without WebAssembly, or without room for its memory (192 KiB). */
 export const lz4Block = (): Lz4Block | null => {
   const module = wasmModule(PAGES, { name: 'like', parameters: 4, locals: 8, locals64: 1, code: like() })
   const exports = instantiated<Exports>(compiled(module))

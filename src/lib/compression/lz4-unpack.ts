@@ -1,6 +1,5 @@
-// Unpacks blocks of LZ4, some words at a time: what `lz4-pack.ts` packed, into memory of the caller. Its gain is a row
-// of `bench -- tricks` (unpacked).
-// Source: lz4_Block_format.md.
+// Unpacks LZ4 blocks, several words at a time, into the caller's memory: the reader of what `lz4-pack.ts` writes. Its
+// gain is a row of `bench -- tricks` (unpacked). Source: lz4_Block_format.md.
 import { GOES_ON, PLAIN, SHORTEST_MATCH, unpackLz4Block } from './lz4.ts'
 import { BLOCK_BYTES, BLOCK_HEAD_BYTES } from './lz4-pack.ts'
 import { Unpackable } from './output-buffer.ts'
@@ -35,12 +34,12 @@ import {
 } from './wasm-code.ts'
 
 const WORD = 8
-/** A byte of a length, behind which another one comes. */
+/** A byte of a length that is followed by another one. */
 const MOST = 255
 
-/** So far beyond a block, packed or not, may be read and written: nothing of use may stand there. */
+/** Bytes beyond a block, packed or not, that may be read and written; no data stands there. */
 const BEYOND_BYTES = 4 * WORD
-/** In the memory of the module: what is packed, what it becomes, and where that ends. */
+/** The memory of the module: the packed bytes, the content, and the cell of where the content ends. */
 const CONTENT_AT = BLOCK_BYTES + BEYOND_BYTES
 const END_CELL = CONTENT_AT + BLOCK_BYTES + BEYOND_BYTES
 const PAGE_BYTES = 64 * 1024
@@ -49,7 +48,7 @@ const PAGES = Math.ceil((END_CELL + WORD) / PAGE_BYTES)
 const [END, TO, LIMIT] = [0, 1, 2] as const
 const [FROM, START, TOKEN, LENGTH, BYTE, SOURCE, STOP] = [3, 4, 5, 6, 7, 8, 9] as const
 
-/** The length in LENGTH, of four bits, goes on in the bytes behind it. */
+/** Reads the continuation of the four-bit length in LENGTH. */
 const wholeLength = (): number[] =>
   when(
     [...get(LENGTH), ...constant(GOES_ON), IS_EQUAL],
@@ -59,7 +58,7 @@ const wholeLength = (): number[] =>
     ),
   )
 
-/** From SOURCE to TO, up to STOP or a little beyond, in steps. */
+/** Copies from SOURCE to TO, up to STOP or a little beyond, in steps. */
 const copied = (step: number, ...moved: readonly (readonly number[])[]): number[] =>
   block(
     loop(
@@ -71,24 +70,24 @@ const copied = (step: number, ...moved: readonly (readonly number[])[]): number[
   )
 const word = (index: number): number[] => store64(get(TO), load64(get(SOURCE), index * WORD), index * WORD)
 const inWords = (): number[] => copied(WORD, word(0))
-/** Where the match begins so far before what it writes. */
+/** For a match that begins at least four words before TO. */
 const byFourWords = (): number[] => copied(4 * WORD, word(0), word(1), word(2), word(3))
-/** A match that reaches into what it writes itself. */
+/** For a match that overlaps what it writes. */
 const inBytes = (): number[] => copied(1, store8(get(TO), load8(get(SOURCE))))
 
-/** It is no block: nothing ends at 0. In a block that is left so. */
+/** Refuses the block: sets TO to 0, where no content ends, and leaves the outer block. */
 const refuseIf = (condition: readonly number[]): number[] => when(condition, [...constant(0), ...set(TO)], leave(2))
 
-/** STOP is so far behind TO, but not beyond LIMIT. */
+/** Sets STOP to `bytes` behind TO; refuses what is beyond LIMIT. */
 const stopBehind = (bytes: readonly number[]): number[] => [
   ...[...get(TO), ...bytes, ADD, ...set(STOP)],
   ...refuseIf([...get(STOP), ...get(LIMIT), IS_MORE]),
 ]
 
 /**
- * unpack(end, to, limit): literals and a match, again and again; the last literals have no match. Whatever stands in the block, nothing is written but what lies
- * between `to` and a little beyond `limit`, and no match begins before `to`. A length that goes on behind the end of the block is refused, once it ends: 255 for each
- * byte of the memory is less than 32 bits hold.
+ * unpack(end, to, limit): sequences of literals and a match; the last literals have no match. For any input, only
+ * memory from `to` to a little beyond `limit` is written, and no match begins before `to`. A length that continues
+ * behind the end of the block is refused where it ends: the sum of 255 for each byte of the memory fits 32 bits.
  */
 const unpack = (): number[] => [
   ...[...get(TO), ...set(START)],
@@ -124,18 +123,21 @@ interface Exports {
   unpack(end: number, to: number, limit: number): void
 }
 
-/** Unpacks one block at a time. */
+/**
+ * Unpacks one block at a time. Its memory holds earlier blocks, of other tenants too: `unpack` refuses matches before
+ * the block's own content, and only content that was written for this block is copied out.
+ */
 export class Lz4Unpacker {
   private readonly memory: Buffer | null
 
-  /** Null: without WebAssembly, which is slower. */
+  /** `exports` null: without WebAssembly, which is slower. */
   constructor(private readonly exports: Exports | null) {
     this.memory = exports === null ? null : Buffer.from(exports.memory.buffer)
   }
 
   /**
-   * The content of the block that stands with its length in `packed[from, end)`, written to `into[at, at + bytes)`. False when it is no block of so many bytes, of
-   * which there are `BLOCK_BYTES` at most; nothing behind them is written.
+   * Unpacks the block that stands with its length in `packed[from, end)` to `into[at, at + bytes)`. False when it is no
+   * block of exactly `bytes` bytes (at most `BLOCK_BYTES`); nothing outside that range is written.
    */
   unpack(packed: Buffer, from: number, end: number, into: Buffer, at: number, bytes: number): boolean {
     const start = from + BLOCK_HEAD_BYTES
@@ -158,7 +160,7 @@ export class Lz4Unpacker {
       packed.copy(memory, 0, start, end)
       exports.unpack(end - start, CONTENT_AT, CONTENT_AT + bytes)
     } catch (error) {
-      // It led out of the memory, or says of itself that it is none.
+      // The block points out of the memory, or is malformed.
       if (error instanceof WebAssembly.RuntimeError || error instanceof Unpackable) return false
       throw error
     }
@@ -175,7 +177,7 @@ const made = (): Lz4Unpacker =>
 
 let unpacker: Lz4Unpacker | undefined
 
-/** The thread's, made when it is first needed. */
+/** The unpacker of this thread, made on first use. */
 export const lz4Unpacker = (): Lz4Unpacker => {
   unpacker ??= made()
   return unpacker

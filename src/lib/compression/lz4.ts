@@ -1,4 +1,4 @@
-// Reads LZ4 frames (lz4_Frame_format.md). Checksums are passed over: who hands a frame on has checked the bytes around it.
+// Reads LZ4 frames (lz4_Frame_format.md). Checksums are skipped: the caller has checked the bytes around the frame.
 import { PackedBytes, Unpackable, UnpackedBytes } from './output-buffer.ts'
 
 const MAGIC = 0x184d2204
@@ -7,14 +7,14 @@ const VERSION_BITS = 0xc0
 const BLOCK_CHECKSUM = 0x10
 const CONTENT_SIZE = 0x08
 const DICTIONARY = 0x01
-/** In the length of a block: it is not packed. */
+/** Bit of a block's length: the block is not packed. */
 export const PLAIN = 0x80000000
 const CHECKSUM_BYTES = 4
 export const SHORTEST_MATCH = 4
-/** A length of four bits that goes on in the bytes behind it. */
+/** A four-bit length of 15 continues in the bytes behind it. */
 export const GOES_ON = 15
 
-/** The content of the first frame; blocks may refer to those before them. Throws `Unpackable`, also on more than `limit` bytes. */
+/** The content of the first frame; blocks may refer to earlier ones. Throws `Unpackable`, also beyond `limit` bytes. */
 export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
   const from = new PackedBytes(packed)
   if (from.number(4) !== MAGIC) throw new Unpackable('no LZ4 frame')
@@ -32,14 +32,14 @@ export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
   return out.bytes()
 }
 
-/** The content of a block that stands alone, without its length. Throws `Unpackable`, also on more than `limit` bytes. */
+/** The content of an independent block, without its length. Throws `Unpackable`, also beyond `limit` bytes. */
 export const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
   const out = new UnpackedBytes(limit, limit)
   unpackBlock(new PackedBytes(packed), out)
   return out.bytes()
 }
 
-/** Literals and a match, again and again; the last literals have no match. */
+/** Sequences of literals and a match; the last literals have no match. */
 const unpackBlock = (from: PackedBytes, out: UnpackedBytes): void => {
   while (from.left > 0) {
     const token = from.byte()

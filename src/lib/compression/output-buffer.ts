@@ -1,6 +1,7 @@
-// What the decoders of the LZ family write to: bytes that grow up to a bound, and copies of what was written before.
+// Input and output of the LZ-family decoders: an output that grows up to a bound and copies earlier output, and a byte
+// reader.
 
-/** The packed bytes are not what their format says, or hold more than is taken. */
+/** The packed bytes violate their format, or hold more than the limit. */
 export class Unpackable extends Error {
   override readonly name = 'Unpackable'
 }
@@ -11,7 +12,7 @@ export class UnpackedBytes {
   private buffer: Uint8Array
   private length = 0
 
-  /** `expected`: how many bytes are likely to come; throws `Unpackable` when it is more than `limit` already. */
+  /** `expected`: the likely number of bytes. Throws `Unpackable` when it exceeds `limit`. */
   constructor(
     expected: number,
     private readonly limit: number,
@@ -40,7 +41,7 @@ export class UnpackedBytes {
     this.length += bytes.length
   }
 
-  /** Repeats what was written `distance` bytes ago; it may reach into what it writes itself. */
+  /** Repeats the output of `distance` bytes ago; the copy may overlap what it writes. */
   repeat(distance: number, length: number): void {
     if (distance <= 0 || distance > this.length) throw new Unpackable('a copy of what was never written')
     this.grow(length)
@@ -51,13 +52,13 @@ export class UnpackedBytes {
     this.length += length
   }
 
-  /** A view. */
+  /** A view of the output. */
   bytes(): Uint8Array {
     return this.buffer.subarray(0, this.length)
   }
 }
 
-/** Reads packed bytes one after another; throws `Unpackable` at their end. */
+/** Reads packed bytes in sequence; throws `Unpackable` at their end. */
 export class PackedBytes {
   at = 0
 
@@ -72,14 +73,14 @@ export class PackedBytes {
     return this.packed[this.at++]!
   }
 
-  /** Little-endian, of one to four bytes. */
+  /** A little-endian number of one to four bytes. */
   number(bytes: number): number {
     let value = 0
     for (let index = 0, factor = 1; index < bytes; index++, factor *= 256) value += this.byte() * factor
     return value
   }
 
-  /** A view. */
+  /** A view of the next `length` bytes. */
   take(length: number): Uint8Array {
     if (length > this.left) throw new Unpackable('it ends too early')
     this.at += length

@@ -1,14 +1,14 @@
-// Reads Snappy: bare, and in the frames of the Java library (xerial), which cuts what it packs into pieces.
+// Reads Snappy: raw, and in the framing of the Java library (xerial), which packs in pieces.
 import { PackedBytes, Unpackable, UnpackedBytes } from './output-buffer.ts'
 
 const FRAMED = [0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00] as const
-/** Behind the mark: the version, and the oldest one that reads it. */
+/** Behind the magic: the version, and the oldest compatible one. */
 const VERSIONS_BYTES = 8
-/** A literal whose length stands in the one to four bytes behind its tag. */
+/** A literal of at least this tag value has its length in the one to four bytes behind the tag. */
 const LONG_LITERAL = 60
 const [LITERAL, NEAR_COPY, COPY] = [0, 1, 2]
 
-/** Throws `Unpackable`, also on more than `limit` bytes. */
+/** The content. Throws `Unpackable`, also beyond `limit` bytes. */
 export const unpackSnappy = (packed: Uint8Array, limit: number): Uint8Array => {
   const from = new PackedBytes(packed)
   if (!FRAMED.every((byte, index) => packed[index] === byte)) return unpackPiece(from, limit)
@@ -37,7 +37,7 @@ const unpackPiece = (from: PackedBytes, limit: number): Uint8Array => {
 const literalLength = (short: number, from: PackedBytes): number =>
   (short < LONG_LITERAL ? short : from.number(short - LONG_LITERAL + 1)) + 1
 
-/** Seven bits a byte, the lowest first, of at most 32. */
+/** A varint of at most 32 bits, lowest group first. */
 const wholeLength = (from: PackedBytes): number => {
   let value = 0
   for (let factor = 1; factor <= 2 ** 28; factor *= 128) {

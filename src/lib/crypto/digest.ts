@@ -1,4 +1,4 @@
-// SHA-256, HMAC and key derivation: the digests that ids, keys and MACs are made of.
+// SHA-256, HMAC and key derivation: the digests of which ids, keys and MACs are made.
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 
 export type Bytes = string | Uint8Array
@@ -6,7 +6,7 @@ export type Bytes = string | Uint8Array
 /** SHA-256 as 32 bytes. */
 export const sha256 = (bytes: Bytes): Uint8Array => Bun.SHA256.hash(bytes) as Uint8Array
 
-/** SHA-256 into 32 bytes that the caller uses again and again. */
+/** SHA-256 into 32 bytes that the caller reuses. */
 export const sha256Into = (bytes: Bytes, into: Uint8Array): void => {
   Bun.SHA256.hash(bytes, into)
 }
@@ -24,6 +24,6 @@ export const sameText = (left: string, right: string): boolean => {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** A 32-byte key of its own for each purpose, derived from one master key (HKDF-SHA-256). */
+/** A separate 32-byte key for each purpose, derived from one master key (HKDF-SHA-256). */
 export const deriveKey = (master: Uint8Array, purpose: string): Uint8Array =>
   new Uint8Array(hkdfSync('sha256', master, new Uint8Array(0), `gatelog/${purpose}`, 32))

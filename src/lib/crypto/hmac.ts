@@ -1,4 +1,5 @@
-// HMAC-SHA-256 under one key, for very many messages: two plain digests in buffers that are kept, half the time of an object for each.
+// HMAC-SHA-256 under one key for very many messages: two plain digests in reused buffers, in half the time of an object
+// each.
 import { sha256Into } from './digest.ts'
 
 const BLOCK_BYTES = 64
@@ -7,12 +8,12 @@ const INNER_PAD = 0x36
 const OUTER_PAD = 0x5c
 
 export class Hmac256 {
-  /** The key, then the message that was last put there. */
+  /** The padded key, then the last message. */
   readonly #inner: Uint8Array
   readonly #outer = new Uint8Array(BLOCK_BYTES + DIGEST_BYTES)
   readonly #digest = new Uint8Array(DIGEST_BYTES)
 
-  /** `key`: at most 64 bytes. `maxBytes`: of what a message begins. */
+  /** `key`: at most 64 bytes. `maxBytes`: longest message. */
   constructor(key: Uint8Array, maxBytes: number) {
     if (key.length > BLOCK_BYTES) throw new RangeError(`the key of a MAC has at most ${BLOCK_BYTES} bytes`)
     this.#inner = new Uint8Array(BLOCK_BYTES + maxBytes)
@@ -24,7 +25,10 @@ export class Hmac256 {
     }
   }
 
-  /** The MAC of the first `length` bytes, in 32 bytes that the next call overwrites. */
+  /**
+   * The MAC of the first `length` bytes, in 32 bytes that the next call overwrites. Only those bytes are hashed, so
+   * that the rest of an earlier message has no effect.
+   */
   of(bytes: Uint8Array, length: number): Uint8Array {
     this.#inner.set(bytes, BLOCK_BYTES)
     sha256Into(this.#inner.subarray(0, BLOCK_BYTES + length), this.#digest)

@@ -1,5 +1,5 @@
-// The key file of an installation without `security.master_key`: made once, read by every process of the data folder. One key a line: the current one
-// first, then those that are still accepted while a rotation is under way.
+// The key file of an installation without `security.master_key`: created once, read by every process of the data
+// folder. One key a line: the current one first, then those that are still accepted during a rotation.
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -22,7 +22,7 @@ import { ConfigError } from '../settings/settings.ts'
 const KEY_BYTES = 32
 const DRAFT = /\.[0-9a-f]{12}$/
 
-/** Reads the key file, or null when there is none. Throws ConfigError when it holds something else or others may read it. */
+/** Reads the key file; null when there is none. Throws ConfigError when it is malformed or others may read it. */
 export const readMasterKeys = (path: string): readonly [Uint8Array, ...Uint8Array[]] | null => {
   let text: string
   try {
@@ -45,8 +45,8 @@ export const readMasterKeys = (path: string): readonly [Uint8Array, ...Uint8Arra
 export const newMasterKey = (): Uint8Array => new Uint8Array(randomBytes(KEY_BYTES))
 
 /**
- * Replaces the key file: whoever reads it meanwhile, and whatever a crash leaves of it, has all keys of before or all of these. Drafts that a crash left
- * beside it go. For one process at a time.
+ * Replaces the key file. A concurrent reader, or one after a crash, finds all old keys or all new ones. Removes drafts
+ * that a crash left beside it. For one process at a time.
  */
 export const writeMasterKeys = (path: string, keys: readonly [Uint8Array, ...Uint8Array[]]): void => {
   const draft = writeDraft(path, keys)
@@ -63,8 +63,8 @@ export const writeMasterKeys = (path: string, keys: readonly [Uint8Array, ...Uin
 }
 
 /**
- * Reads the key file, making it first when there is none: mode 0600, on disk before it has its name, and the same key for all processes
- * that try at once (the name is taken by `link`, which fails for all but one).
+ * Reads the key file and creates it first when there is none: mode 0600, on disk before it has its name, and the same
+ * key for all processes that try at once (`link` takes the name and fails for all but one).
  */
 export const readOrMakeMasterKeys = (path: string): readonly [Uint8Array, ...Uint8Array[]] => {
   const existing = readMasterKeys(path)
@@ -82,7 +82,7 @@ export const readOrMakeMasterKeys = (path: string): readonly [Uint8Array, ...Uin
   return readMasterKeys(path)!
 }
 
-/** The keys in a file beside it, on disk; answers its name. */
+/** Writes the keys to a file beside it, synced; returns its name. */
 const writeDraft = (path: string, keys: readonly Uint8Array[]): string => {
   const draft = `${path}.${randomBytes(6).toString('hex')}`
   const file = openSync(draft, 'wx', 0o600)

@@ -1,33 +1,34 @@
-// Passwords: argon2id on the runtime's thread pool, few at a time, and a hash for those who have none, so that the time tells nothing.
+// Passwords: argon2id on the runtime's thread pool, few at a time, and a hash for operators without one, so that the
+// time reveals nothing.
 
-/** OWASP's least for argon2id. About 20 MiB and 30 ms each. */
+/** OWASP's minimum for argon2id: about 20 MiB and 30 ms a hash. */
 const PARAMETERS = { memoryCost: 19_456, timeCost: 2 } as const
-/** More would take the cores from the requests. */
+/** More would take the cores from requests. */
 const AT_ONCE = 2
 const MAX_WAITING = 32
 
-/** Nobody's: of the same cost as everybody's, and of no password. */
+/** The hash of no password, of the same cost as any other. */
 const NOBODY = `$argon2id$v=19$m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=1$${'A'.repeat(43)}$${'A'.repeat(43)}`
 
-/** Too many wait for a hash already. */
+/** Too many hashes wait already. */
 export class TooManyHashes extends Error {
   override readonly name = 'TooManyHashes'
 }
 
 export interface Passwords {
-  /** The hash, with its salt and parameters in it. Throws TooManyHashes. */
+  /** The hash, with its salt and parameters. Throws TooManyHashes. */
   hash(password: string): Promise<string>
   /**
-   * Whether the password is that of the hash; null is nobody's hash: false, after the same time. `whenDue` is asked when its turn has come; what it throws is
-   * thrown, and nothing is hashed. Throws TooManyHashes.
+   * Whether the password matches the hash. A null hash gives false, after the same time. `whenDue` is called before
+   * hashing, when a slot is free; an error it throws is thrown here, and nothing is hashed. Throws TooManyHashes.
    */
   verify(password: string, hashOf: () => Promise<string | null>, whenDue: () => void): Promise<boolean>
 }
 
-/** The same characters, however a keyboard composed them. */
+/** Unicode-normalised, so that keyboards which compose characters differently give the same bytes. */
 const bytesOf = (password: string): string => password.normalize('NFC')
 
-/** One for each process. `argon2`: what does the work. */
+/** One for each process. `argon2`: the implementation. */
 export const createPasswords = (argon2: Pick<typeof Bun.password, 'hash' | 'verify'> = Bun.password): Passwords => {
   let running = 0
   const waiting: (() => void)[] = []
@@ -35,7 +36,8 @@ export const createPasswords = (argon2: Pick<typeof Bun.password, 'hash' | 'veri
     if (running < AT_ONCE) running += 1
     else {
       if (waiting.length >= MAX_WAITING) throw new TooManyHashes('too many logins at once')
-      await new Promise<void>((resolve) => waiting.push(resolve)) // its place is handed on
+      // The slot is handed over.
+      await new Promise<void>((resolve) => waiting.push(resolve))
     }
     try {
       return await work()
