@@ -1,20 +1,20 @@
-// Canceling without `AbortController`: that one is a DOM object with wrappers and weak references, several kilobytes of garbage for each request,
-// and 0.65 us in a loop instead of 0.05.
+// Cancellation without `AbortController`, a DOM object with wrappers and weak references that costs several kilobytes
+// of garbage a request.
 
-/** Told when the signal is raised; a function or, without a closure to make, an object. */
+/** Called when the signal is raised: a function or, to avoid a closure, an object. */
 export type CancelListener = (() => void) | { handleEvent(): void }
 
-/** What an upstream call listens to. An `AbortSignal` is one as well. */
+/** The signal of an upstream call. An `AbortSignal` is one as well. */
 export interface CancelSignal {
   readonly aborted: boolean
   addEventListener(type: 'abort', listener: CancelListener): void
   removeEventListener(type: 'abort', listener: CancelListener): void
 }
 
-/** A signal and what raises it, in one plain object. Listeners are told once, in the order in which they came. */
+/** A signal and its source in one plain object. Listeners are called once, in the order in which they were added. */
 export class Cancellation implements CancelSignal {
   aborted = false
-  /** Nearly always there is one listener at a time, so the first needs no list. */
+  /** Nearly always there is one listener at a time, so the first one needs no list. */
   #first: CancelListener | null = null
   #others: CancelListener[] | null = null
 

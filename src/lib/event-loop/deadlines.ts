@@ -1,7 +1,7 @@
-// Many deadlines on one timer: to be listed and struck off takes 0.02 us, a timer of its own 0.13 (`bench -- tricks`, deadlines).
+// Many deadlines on one timer. Why: `bench -- tricks` (deadlines).
 import { type Listed, Roster } from '../collections/index-set.ts'
 
-/** Something that is told when its time is over. */
+/** Something with a deadline. */
 export interface Timed extends Listed {
   /** Monotonic milliseconds (`performance.now()`). */
   readonly deadlineMs: number
@@ -10,7 +10,9 @@ export interface Timed extends Listed {
 
 const SWEEP_MS = 20
 
-/** Deadlines are kept to 20 ms. The timer runs only while there is something to watch, and never holds the process. */
+/**
+ * Deadlines are accurate to 20 ms. The timer runs only while a deadline is listed, and never keeps the process alive.
+ */
 export class Deadlines {
   readonly #all = new Roster<Timed>()
   #timer: ReturnType<typeof setInterval> | null = null

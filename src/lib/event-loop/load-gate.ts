@@ -1,60 +1,71 @@
-// Admission by load: how many requests may be let in until the next look at the event loop and the memory. The look is elsewhere, on a timer;
-// a request costs one comparison and one subtraction (docs/decisions/0035-admission-by-load.md).
+// Admission by load: how many requests are admitted until the next look at the event loop and the memory. A timer
+// elsewhere calls `look`; a request costs one comparison and one subtraction
+// (docs/decisions/0035-admission-by-load.md).
 //
-// Two bounds. Within a turn of the event loop requests are let in by the step, for as long as the turn is not late already: what has piled up in
-// the sockets is not taken in at once. And when turns stay late, because those that are in have much to do, a rate is kept that falls until they are not.
+// Two bounds. Within an iteration of the event loop requests are admitted in steps, as long as the iteration is not
+// late: what has piled up in the sockets is not admitted at once. When iterations stay late, because admitted requests
+// have much to do, a rate bounds admissions and falls until iterations are in time.
 
 export interface LoadGateSettings {
-  /** How often `look` is meant to be called. */
+  /** The intended interval of `look`. */
   readonly everyMs: number
-  /** How late the event loop may be, on the average of about a second. Null: never too late. */
+  /** How late the event loop may be, averaged over about a second. Null: unlimited. */
   readonly maxDelayMs: number | null
-  /** Resident memory above which less is let in. Null: no bound. */
+  /** Resident memory above which fewer requests are admitted. Null: unlimited. */
   readonly maxMemoryBytes: number | null
-  /** Monotonic. */
+  /** Monotonic milliseconds. */
   nowMs(): number
 }
 
-/** Let in between two glances at the clock. */
+/** Requests admitted between two readings of the clock. */
 const STEP = 32
-/** A turn that takes longer than this many times the bound lets in no more: a first turn is slow on a busy machine, and no overload by itself. */
+/**
+ * An iteration that is late by this many times the bound admits no more: a first iteration is slow on a busy machine,
+ * which is no overload by itself.
+ */
 const LONG_TURN = 5
-/** Whatever the load: so many requests a second are tried, or nobody would notice that it is over. */
+/** Requests a second that are always admitted, so that the end of an overload is detected. */
 const LEAST_PER_SECOND = 50
-/** Part of the newest look in the average delay. */
+/** Weight of the newest look in the average delay. */
 const WEIGHT = 0.25
-/** One pause, however long, counts for no more than this many times the bound: a collection of garbage is no overload. */
+/** One delay counts for at most this many times the bound: a garbage collection is no overload. */
 const MOST_LATE = 4
 const LESS = 0.7
-/** At each look that is in time: while the thread rests now and then, and while it does not. */
+/** Factors of the rate at each look in time: while the thread has idle time, and while it has none. */
 const MORE = 1.1
 const LITTLE_MORE = 1.005
-/** A thread that rests for less than this part of the time that it could run has as much as it can do. */
+/** A thread with less idle time than this part of the time that it could run is at capacity. */
 const RESTS = 0.05
-/** Of the delay that begins a bound, what ends its fall. */
+/** Part of the delay bound at which the fall of the rate ends. */
 const RELIEVED_DELAY = 0.4
-/** Part of the newest look in what is usually let in, whatever it is late: over some seconds as much as can be served. */
+/**
+ * The usual rate of admissions, late or not, is averaged over this time: over some seconds it equals what can be
+ * served.
+ */
 const USUAL_WEIGHT_MS = 4_000
-/** Without a refusal for so long, the bound is lifted. */
+/** The rate bound is lifted after this time without a refusal. */
 const CALM_MS = 5_000
-/** Memory is enough again below this part of its bound. */
+/** Memory is sufficient again below this part of its bound. */
 const RELIEVED = 0.95
 
-/** Lets requests in at a rate that falls while the event loop is late or memory is short, and rises slowly when it is not. */
+/** Admits requests at a rate that falls while the event loop is late or memory is short, and rises slowly otherwise. */
 export class LoadGate {
-  /** Requests that may still come in. Whoever lets one in takes one; when there is none left, `more` may find some. */
+  /** Requests that may still be admitted. The caller subtracts one for each; at 0, `more` may add some. */
   room = STEP
-  /** Requests that were refused here. Whoever refuses one adds one. */
+  /** Refused requests. The caller adds one for each. */
   refused = 0
-  /** What `room` was given since the last look. */
+  /** What was added to `room` since the last look. */
   #given = STEP
   #lookedMs: number
   #perSecond = Number.POSITIVE_INFINITY
   #lateMs = 0
   #isShort = false
-  /** Let in a second, on the average of some seconds. */
+  /** Requests admitted a second, averaged over some seconds. */
   #usual = 0
-  /** The part of the time in which the thread could have run and had nothing to do, on the average of about a second. Null: not known. */
+  /**
+   * The part of the time in which the thread was idle while it could have run, averaged over about a second. Null:
+   * unknown.
+   */
   #rest: number | null = null
   #refusedThen = 0
   #calmMs = 0
@@ -63,7 +74,7 @@ export class LoadGate {
     this.#lookedMs = settings.nowMs()
   }
 
-  /** Requests a second that are let in; infinite while there is no bound. */
+  /** Admitted requests a second; infinite without a rate bound. */
   get perSecond(): number {
     return this.#perSecond
   }
@@ -72,12 +83,12 @@ export class LoadGate {
     return this.#perSecond !== Number.POSITIVE_INFINITY
   }
 
-  /** How late the event loop is, on the average of about a second. */
+  /** How late the event loop is, averaged over about a second. */
   get delayMs(): number {
     return this.#lateMs
   }
 
-  /** Called when there is no room: makes some, unless the rate is bounded or this turn of the event loop is late. */
+  /** Called at `room` 0: adds some, unless the rate is bounded or this iteration of the event loop is late. */
   more(): boolean {
     const { maxDelayMs, everyMs, nowMs } = this.settings
     if (this.#perSecond !== Number.POSITIVE_INFINITY) return false
@@ -88,8 +99,8 @@ export class LoadGate {
   }
 
   /**
-   * Called by the timer, with the resident memory and, where they are known, for how long the thread ran since the last look and for how long it could have run
-   * and had nothing to do.
+   * Called by the timer with the resident memory and, where known, how long the thread ran since the last look
+   * (`ranMs`) and how long it was idle while it could have run (`restedMs`).
    */
   look(memoryBytes: number, times?: { readonly ranMs: number; readonly restedMs: number }): void {
     const { everyMs, maxDelayMs, maxMemoryBytes } = this.settings
@@ -97,7 +108,7 @@ export class LoadGate {
     const elapsedMs = nowMs - this.#lookedMs
     this.#lookedMs = nowMs
     const letIn = ((this.#given - this.room) * 1_000) / Math.max(1, elapsedMs)
-    // A start, a long fold: nobody who is refused would make it shorter.
+    // Late without admissions (a start, a long fold): refusing requests would not shorten it.
     const lateMs = letIn === 0 ? 0 : Math.max(0, Math.min(elapsedMs, times?.ranMs ?? elapsedMs) - everyMs)
     const mostMs = maxDelayMs === null ? lateMs : MOST_LATE * maxDelayMs
     this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
@@ -106,7 +117,7 @@ export class LoadGate {
       this.#rest = before + (times.restedMs / Math.max(1, elapsedMs) - before) * WEIGHT
     }
     if (maxMemoryBytes !== null) this.#isShort = memoryBytes > maxMemoryBytes * (this.#isShort ? RELIEVED : 1)
-    // Once there is a bound, it is to bring the delay well below what began it: else what piled up would stay.
+    // Under a rate bound the delay must fall well below the one that caused it: else what piled up would stay.
     const mostLateMs = maxDelayMs === null || !this.isBounded ? maxDelayMs : maxDelayMs * RELIEVED_DELAY
     const isLate = mostLateMs !== null && this.#lateMs > mostLateMs
     this.#usual += (letIn - this.#usual) * Math.min(1, elapsedMs / USUAL_WEIGHT_MS)
@@ -128,11 +139,11 @@ export class LoadGate {
     const rests = this.#rest !== null && this.#rest > RESTS
     const more = this.#perSecond * (rests ? MORE : LITTLE_MORE)
     if (this.#calmMs >= CALM_MS) this.#perSecond = Number.POSITIVE_INFINITY
-    // Where nobody knows whether it rests, what is usual is what it can.
+    // Where idle time is unknown, the usual rate counts as the capacity.
     else this.#perSecond = rests || this.#rest === null ? Math.max(more, this.#usual) : more
   }
 
-  /** What was not used is not kept; after a late look there is room for a turn that is late by as much as it may. */
+  /** Unused room expires. After a late look there is room for an iteration that is late by as much as permitted. */
   #fill(elapsedMs: number): void {
     const { everyMs, maxDelayMs } = this.settings
     const turnMs = Math.min(elapsedMs, everyMs + (maxDelayMs ?? everyMs))

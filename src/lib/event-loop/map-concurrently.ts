@@ -1,6 +1,9 @@
-// Work on many things, a few at a time.
+// Work on many items, a few at a time.
 
-/** Works on every item, at most `lanes` at once, and answers the results in the order of the items. The first failure is thrown once no more is under way. */
+/**
+ * Calls `work` for every item, at most `concurrency` at once; returns the results in the order of the items. The first
+ * error is thrown once no call is in progress.
+ */
 export const inLanes = async <Item, Result>(
   items: readonly Item[],
   lanes: number,

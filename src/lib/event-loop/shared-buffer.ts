@@ -1,10 +1,14 @@
-// Memory for what is large and over within a turn: bodies that are put together to be read or sent. What is large and garbage brings collections of all of the heap,
-// 30 to 43 ms each; 100 KB at 8 at once take 0.50 to 0.63 of the CPU with it, p99 6 to 13 ms instead of 39 to 44.
+// A buffer for large bodies that are needed within one synchronous stretch only: those that are assembled to be read or
+// sent. As garbage of their own they would cause full collections of 15 to 40 ms (`bench -- scale --only=prompt`).
 
 export const MOST_PASSING_BYTES = 1024 * 1024
 let passing: Buffer | null = null
 
-/** Good until the next call, whoever calls: nobody awaits anything while it is used. Larger ones have memory of their own. It is made for the first that asks. */
+/**
+ * A buffer of at least `bytes` bytes, valid until the next call by any caller: it must not be used across an `await`.
+ * It holds bytes of other tenants' bodies, so a caller reads only what it has written itself. Larger sizes get memory
+ * of their own.
+ */
 export const passingMemory = (bytes: number): Buffer => {
   if (bytes > MOST_PASSING_BYTES) return Buffer.allocUnsafeSlow(bytes)
   passing ??= Buffer.allocUnsafeSlow(MOST_PASSING_BYTES)

@@ -1,4 +1,4 @@
-// Waiting that an abort ends.
+// A delay that an abort ends.
 
 /** Resolves after `ms`, or at once when the signal is aborted. Never rejects. */
 export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>

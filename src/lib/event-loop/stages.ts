@@ -1,34 +1,42 @@
-// Work of the data plane is done in stages, for several requests at a time: what a stage touches, code and memory, is in the processor's caches for all but the
-// first of them (docs/decisions/0047-stages.md). A turn of the event loop reads what has come; then answers go on, then requests are begun, and when all of these
-// have gone as far as they can, what waits for the end of the turn is done: the spool writes one batch for them, and they go on.
-// All of it, with sixteen requests begun in a turn: 1.28 of the requests a second at 256 at once, 1.09 and 1.11 at 32,
-// 1.17 and 1.19 of streams; that few are begun in a turn, by itself: 1.14 to 1.17 at 256 at once, 1.00 to 1.09 at 32.
+// Work of the data plane in stages, for several requests at a time: the code and memory that a stage touches are in the
+// processor's caches for all but the first request (docs/decisions/0047-stages.md).
+//
+//  reads -> arrivals are delivered -> requests begin -> promises settle -> tasks of the end -> promises settle
+//           (responses go on)        (at most 16)                         (the spool writes one batch)
+//
+// All of it is one iteration of the event loop.
 import { drainMicrotasks } from 'bun:jsc'
 
-/** An answer of an upstream that more has come of. */
+/** An upstream response of which more bytes have arrived. */
 export interface Arrival {
-  /** Tells whoever waits for it. Must not throw. */
+  /** Delivers them to the waiting reader. Must not throw. */
   tell(): void
 }
 
 /** A connection with bytes that may be a request. */
 export interface Beginner {
-  /** True when a request is under way now. Must not throw. Called once more, perhaps, when nothing is left to begin. */
+  /** True when a request has begun. Must not throw. May be called again when nothing is left to begin. */
   begin(): boolean
 }
 
-/** Begun in one turn: fewer share less, and of more the first are cold again when their answers come. CPU to eight of them: 0.93 to 0.97 (twelve 0.91 to 1.02, 24 0.98, four 1.13). */
+/**
+ * Requests begun in one iteration. With fewer, fewer share the caches; with more, the first are evicted before their
+ * responses come.
+ */
 export const MOST_BEGUN = 16
-/** Waiting to be begun. When more come the first begins at once, and the turn takes longer: the load gate is to see that. */
+/**
+ * Beginners that may wait. When there are more the first one begins at once and the iteration takes longer, which the
+ * load gate detects.
+ */
 const MOST_WAITING = 512
-/** So many that have begun stand before those who wait. */
+/** Begun entries that may stand in front of the waiting ones. */
 const MOST_TAKEN = 1_024
 
 export class Stages {
-  /** From `#first` on they wait. No more of them than connections. */
+  /** Those from `#first` on wait. At most as many as connections. */
   readonly #beginners: Beginner[] = []
   #first = 0
-  /** The first begins because too many wait. */
+  /** The first one is being begun because too many wait. */
   #isCrowded = false
   #arrivals: Arrival[] = []
   #spare: Arrival[] = []
@@ -36,23 +44,26 @@ export class Stages {
   #isScheduled = false
   #isTurning = false
 
-  /** `soon`: calls it when what has been read was told of. `settle`: lets what promises have resolved run as far as it can. */
+  /**
+   * `defer`: calls its argument after what was read has been dispatched. `settle`: runs what resolved promises have
+   * made runnable, until nothing is left.
+   */
   constructor(
     private readonly soon: (turn: () => void) => void,
     private readonly settle: () => void,
   ) {}
 
-  /** It is told in this turn. */
+  /** Delivers it in this iteration. */
   arrived(arrival: Arrival): void {
     this.#arrivals.push(arrival)
     this.#schedule()
   }
 
-  /** It begins in this turn or a later one, in the order of these calls. */
+  /** Begins it in this iteration or a later one, in the order of the calls. */
   begins(beginner: Beginner): void {
     this.#beginners.push(beginner)
     this.#schedule()
-    // One that begins may stand behind the others again at once.
+    // A beginner may queue itself again at once.
     if (this.#waiting <= MOST_WAITING || this.#isCrowded) return
     this.#isCrowded = true
     try {
@@ -62,7 +73,7 @@ export class Stages {
     }
   }
 
-  /** Done when the answers and requests of this turn have gone as far as they can. */
+  /** Runs the task when the responses and requests of this iteration have gone as far as they can. */
   atEnd(task: () => void): void {
     this.#tasks.push(task)
     if (!this.#isTurning) this.#schedule()
@@ -89,10 +100,10 @@ export class Stages {
     }
   }
 
-  /** What waits for the end of the turn, and what waited for that. */
+  /** Runs the tasks of the end of the iteration, and what waited for them. */
   #finish(): void {
     for (let left = this.#tasks.length; left > 0; left--) this.#tasks.shift()!()
-    // First, as it comes first: a turn of the loop within what is settled now has it.
+    // Scheduled first: an iteration that runs within `settle` must already be scheduled.
     this.#goOn()
     this.settle()
   }
@@ -112,7 +123,7 @@ export class Stages {
 
   #begin(): void {
     let begun = 0
-    // Those who wait again have their turn after others.
+    // Beginners that queue again come after the others.
     for (let left = this.#waiting; left > 0 && begun < MOST_BEGUN; left--) if (this.#take().begin()) begun++
   }
 
@@ -126,19 +137,19 @@ export class Stages {
     return beginner
   }
 
-  /** Those who have begun. */
+  /** Drops those that have begun. */
   #forget(): void {
     this.#beginners.splice(0, this.#first)
     this.#first = 0
   }
 }
 
-/** Those of this process. */
+/** The stages of this process. */
 export const stages = new Stages((turn) => void setImmediate(turn), drainMicrotasks)
 
 /**
- * Awaited between two stations of a request: those that go on in one turn are all through a station before the first of them is at the next, so that its code is in
- * the caches for all but the first: 1.07 of the requests a second at 256 at once, 1.075 at 32, 1.05 of streams (docs/decisions/0047-stages.md). It is resolved
+ * Awaited between two stations of a request: all requests that continue in one iteration pass a station before the
+ * first of them enters the next one, so that its code is in the caches (docs/decisions/0047-stages.md). It is resolved
  * already: a place in the queue of promises, and no object.
  */
 export const inStep: Promise<void> = Promise.resolve()

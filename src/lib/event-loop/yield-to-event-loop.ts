@@ -1,2 +1,2 @@
-/** Lets everything else that is due go first: sockets, timers, other work. */
+/** Yields to the event loop: everything else that is due runs first (sockets, timers, other work). */
 export const breath = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))

@@ -1,8 +1,8 @@
-// Who really asks, behind proxies: what `X-Forwarded-*` says counts as far as the proxies that said it are trusted.
+// The client behind proxies: `X-Forwarded-*` counts as far as trusted proxies have written it.
 import { isIP } from 'node:net'
 import { type Range, range4, range6, v4, v6, within } from './ip-range.ts'
 
-/** Why a text is no address and no CIDR range, or null. */
+/** Why a text is neither an address nor a CIDR range, or null. */
 export const rangeFlaw = (text: string): string | null => {
   const [base = '', bits, ...rest] = text.split('/')
   const family = isIP(base)
@@ -14,15 +14,15 @@ export const rangeFlaw = (text: string): string | null => {
 }
 
 export interface Forwarded {
-  /** As an IP address, IPv4 also where it came as IPv6 (`::ffff:`). */
+  /** IP address; IPv4 also where it came as IPv6 (`::ffff:`); `unknown` without one. */
   readonly address: string
-  /** What the client's connection began with, as far as a trusted proxy says so. */
+  /** Whether the client's connection uses TLS, as reported by a trusted proxy. */
   readonly tls: boolean
   /** `X-Forwarded-Host` of a trusted proxy, else null. */
   readonly host: string | null
 }
 
-/** `null` for what is no address; without brackets, port and zone. */
+/** An address without brackets, port and zone; null for a text that is none. */
 const plainAddress = (text: string): string | null => {
   let address = text.trim()
   const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(address)
@@ -36,7 +36,10 @@ const plainAddress = (text: string): string | null => {
   return [24n, 16n, 8n, 0n].map((shift) => (mapped >> shift) & 0xffn).join('.')
 }
 
-/** Answers who asked: the right-most address that no trusted proxy has. `trusted`: addresses and CIDR ranges without a flaw. */
+/**
+ * Returns a function that finds the client: the right-most address that is no trusted proxy. `trusted`: valid addresses
+ * and CIDR ranges.
+ */
 export const forwardedBy = (trusted: readonly string[]) => {
   const ranges = trusted.map((text) => {
     const [base = '', bits] = text.split('/')
@@ -52,7 +55,7 @@ export const forwardedBy = (trusted: readonly string[]) => {
   const isTrusted = (address: string): boolean =>
     isIP(address) === 4 ? within(v4(address), ranges4, 32) : within(v6(address), ranges6, 128)
 
-  /** `peer`: the other end of the connection; null where there is none that has an address. */
+  /** `peer`: the address of the connection's peer; null when it has none. */
   return (peer: string | null, headers: Headers): Forwarded => {
     const direct = peer === null ? null : plainAddress(peer)
     if (direct === null) return { address: 'unknown', tls: false, host: null }
@@ -64,7 +67,7 @@ export const forwardedBy = (trusted: readonly string[]) => {
       address = before
       if (!isTrusted(before)) break
     }
-    // Proxies in a row append: the first one is that which the client spoke to.
+    // Proxies in a chain append: the first value is of the proxy that the client connected to.
     const proto = headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase()
     return { address, tls: proto === 'https', host: headers.get('x-forwarded-host')?.split(',')[0]?.trim() || null }
   }

@@ -1,6 +1,6 @@
 // Headers as OpenTelemetry writes them: `name=value,name=value`, values percent-encoded.
 
-/** What each pair says; null for one that is none, or whose value no header can carry. Empty ones are left out. */
+/** Each pair; null for a malformed one, or one whose value no header can carry. Empty ones are left out. */
 export const headerPairs = (text: string): readonly (readonly [name: string, value: string] | null)[] =>
   text.split(',').flatMap((pair) => (pair.trim() === '' ? [] : [headerPair(pair)]))
 
@@ -15,6 +15,7 @@ const decoded = (value: string): string => {
   try {
     return decodeURIComponent(value)
   } catch {
-    return value // not encoded
+    // Not encoded.
+    return value
   }
 }

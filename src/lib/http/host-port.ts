@@ -6,7 +6,7 @@ export interface HostPort {
   readonly port: number
 }
 
-/** Null when it is something else: without a port from 1 to 65535, with a scheme or a path. */
+/** Null for another form: without a port from 1 to 65535, with a scheme or a path. */
 export const hostPort = (text: string): HostPort | null => {
   const [, host, digits] = /^(\[[\da-f:.]+(?:%\w+)?\]|[^\s/@[\]]+):(\d{1,5})$/i.exec(text) ?? []
   const port = Number(digits)

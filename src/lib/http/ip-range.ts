@@ -1,4 +1,4 @@
-// IP addresses and CIDR ranges as numbers. What is given must be valid: `isIP` of node:net says so.
+// IP addresses and CIDR ranges as numbers. Inputs must be valid (`isIP` of node:net).
 
 /** The leading `bits` of `base`. */
 export type Range = readonly [base: bigint, bits: number]
@@ -34,6 +34,9 @@ export const range6 = (text: string): Range => {
 export const within = (value: bigint, ranges: readonly Range[], width: number) =>
   ranges.some(([base, bits]) => value >> BigInt(width - bits) === base >> BigInt(width - bits))
 
-/** What one household or host may choose from freely: of an IPv6 address its first 64 bits, of others all. */
+/**
+ * The network of a client, within which it may choose addresses freely: of IPv6 the first 64 bits, of IPv4 the whole
+ * address.
+ */
 export const networkOf = (address: string): string =>
   address.includes(':') ? `${(v6(address) >> 64n).toString(16)}/64` : address

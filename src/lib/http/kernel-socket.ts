@@ -1,17 +1,17 @@
-// What only the kernel knows of a socket: bytes that came between the event loop's last look and now, the end behind bytes that nobody reads, and how much of
-// what was sent the other end has taken.
+// Socket state that only the kernel has: bytes that arrived since the event loop's last read, the end behind unread
+// bytes, and how many sent bytes the peer has acknowledged.
 import { systemFunctions } from '../process/system-library.ts'
 
 const MSG_PEEK = 2
 const DARWIN = process.platform === 'darwin'
 const MSG_DONTWAIT = DARWIN ? 0x80 : 0x40
 
-// struct pollfd: the descriptor, what is asked for, what is so.
+// struct pollfd: descriptor, requested events, returned events.
 const POLLERR = 0x8
 const POLLHUP = 0x10
 const POLLRDHUP = 0x2000
 
-// struct tcp_info of Linux, as 64-bit numbers: where it says how many bytes were acknowledged.
+// struct tcp_info of Linux as 64-bit numbers: the index of tcpi_bytes_acked.
 const IPPROTO_TCP = 6
 const TCP_INFO = 11
 const ACKED_AT = 15
@@ -36,14 +36,17 @@ const polled = new Int32Array(2)
 const info = new BigUint64Array(ACKED_AT + 1)
 const infoLength = new Int32Array(1)
 
-/** True when a read would give something, or the other end closed. False as well where the system cannot be asked. Under TLS the bytes need not be an answer's: a ticket counts too. */
+/**
+ * True when a read would return bytes or the end. False as well where the system call is not available. Under TLS the
+ * bytes need not be a response's: a session ticket counts too.
+ */
 export const hasUnread = (socket: object): boolean => {
   const fd = descriptorOf(socket)
   if (system === null || fd < 0) return false
   return Number(system.recv(fd, into, 1, MSG_PEEK | MSG_DONTWAIT)) >= 0
 }
 
-/** True when the other end has closed, also behind bytes that nobody has read. False as well where the system cannot be asked. */
+/** True when the peer has closed, also behind unread bytes. False as well where the system call is not available. */
 export const hasLeft = (socket: object): boolean => {
   const fd = descriptorOf(socket)
   if (system === null || fd < 0) return false
@@ -53,7 +56,10 @@ export const hasLeft = (socket: object): boolean => {
   return ((polled[1] >> 16) & (POLLERR | POLLHUP | POLLRDHUP)) !== 0
 }
 
-/** How many bytes the kernel of the other end has taken so far. While that one has no room it takes more only as it is read. 0 where the system cannot be asked. */
+/**
+ * How many bytes the peer's kernel has acknowledged so far. While its buffer is full it acknowledges more only as the
+ * peer reads. 0 where the system call is not available.
+ */
 export const takenFrom = (socket: object): number => {
   const fd = descriptorOf(socket)
   if (system === null || fd < 0 || DARWIN) return 0

@@ -1,19 +1,23 @@
-// What is read in large pieces is garbage in large pieces. A burst of it is held back, given back and collected here, long before the collector would look.
+// Paces large reads, which become large garbage: a burst of paused readers resumes a few at a time, and the memory of
+// what was read is freed and collected here, long before the collector would run.
 import { edenGC } from 'bun:jsc'
 
-/** Smaller reads cost more to give back than to leave, and Node's buffers share slabs of 8 KiB. */
+/** Freeing a smaller buffer costs more than it saves, and Node's buffers share slabs of 8 KiB. */
 export const LARGE_BYTES = 16 * 1024
-/** The runtime reads half a megabyte at once from a socket that has it: so many of those that were held back go on in one turn of the event loop. */
+/**
+ * The runtime reads up to half a megabyte at once from a socket: paused readers that resume in one iteration of the
+ * event loop.
+ */
 const MOST_IN_A_TURN = 8
 /**
- * After so many large bytes the young objects are collected: what is left of the bytes is text, which cannot be given back. 1 to 2 ms, whatever else the heap
- * holds (a full collection takes 700 ms with two million objects). Left to itself the collector waits until the heap has doubled.
+ * The young objects are collected after this many freed bytes: the texts made of them cannot be freed by hand. A young
+ * collection takes 1 to 2 ms whatever the heap holds; the collector by itself waits until the heap has doubled.
  */
 const COLLECT_BYTES = 8 * 1024 * 1024
 
-/** Something that was held back. */
+/** A paused reader. */
 export interface TakesTurns {
-  /** It may read again; called once, perhaps too late. */
+  /** Resumes reading; called once, possibly after the reader has ended. */
   goOn(): void
 }
 
@@ -22,7 +26,7 @@ let goneInThisTurn = 0
 let scheduled = false
 let freedBytes = 0
 
-/** Lets it go on now or in a later turn, in the order in which they came. */
+/** Resumes the reader now or in a later iteration of the event loop, first in, first out. */
 export const inTurn = (reader: TakesTurns): void => {
   if (goneInThisTurn < MOST_IN_A_TURN) {
     goneInThisTurn++
@@ -46,7 +50,7 @@ const nextTurn = (): void => {
   for (const reader of next) reader.goOn()
 }
 
-/** Gives the memory of bytes back at once when it is large. Every view of it is empty afterwards. */
+/** Frees the memory of large bytes at once. Every view of it is empty afterwards. */
 export const freeIfLarge = ({ buffer }: Uint8Array): void => {
   if (buffer.byteLength < LARGE_BYTES || !(buffer instanceof ArrayBuffer)) return
   freedBytes += buffer.byteLength

@@ -1,4 +1,5 @@
-// What the heads of requests and of answers have in common: characters, numbers, names (RFC 9112 and 9110), looked at as bytes.
+// Syntax that heads of requests and responses share: characters, numbers and names (RFC 9112 and 9110), compared as
+// bytes.
 
 export const HTAB = 9
 export const LF = 10
@@ -9,18 +10,18 @@ const DEL = 127
 const ZERO = 48
 const MOST_DIGITS = 15
 
-/** 1 for what a token, such as the name of a header, may hold. */
+/** 1 for each byte of a token, such as the name of a header. */
 export const TOKEN = new Uint8Array(256)
 for (const byte of Buffer.from("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
   TOKEN[byte] = 1
 
 export const isDigit = (byte: number): boolean => byte >= ZERO && byte <= ZERO + 9
-/** What a header's value, or a reason phrase, may hold: no control characters but the tab. */
+/** Bytes of a header's value or a reason phrase: no control characters but the tab. */
 export const isText = (byte: number): boolean => (byte >= SPACE && byte !== DEL) || byte === HTAB
 export const isSpace = (byte: number): boolean => byte === SPACE || byte === HTAB
 export const isLineEnd = (bytes: Buffer, at: number): boolean => bytes[at] === CR && bytes[at + 1] === LF
 
-/** Whether the token at `at` is this name, in lower case; its length is known to be the same. */
+/** Whether the token at `at` is this name, given in lower case; the lengths must be equal. */
 export const isNamed = (bytes: Buffer, at: number, name: string): boolean => {
   for (let i = 0; i < name.length; i++) if ((bytes[at + i]! | 32) !== name.charCodeAt(i)) return false
   return true

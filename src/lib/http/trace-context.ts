@@ -1,4 +1,4 @@
-// W3C Trace Context: what came in `traceparent` and `tracestate`, and what goes out.
+// W3C Trace Context: reads `traceparent` and `tracestate`, and writes `traceparent`.
 
 export interface TraceParent {
   readonly traceId: string
@@ -6,12 +6,12 @@ export interface TraceParent {
   readonly sampled: boolean
 }
 
-/** Of version 00 nothing may follow; of a later one, what follows is not known here. */
+/** Nothing may follow in version 00; what follows in a later version is ignored. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
-/** More need not be passed on. */
+/** Longer states need not be forwarded. */
 const MAX_STATE = 512
 
-/** Null: none, or none that is valid, as if it had not been sent. */
+/** Null when it is absent or invalid; the standard treats both alike. */
 export const readTraceParent = (header: string | null): TraceParent | null => {
   if (header === null) return null
   const [, version, traceId, spanId, flags, rest] = TRACEPARENT.exec(header) ?? []
@@ -19,10 +19,10 @@ export const readTraceParent = (header: string | null): TraceParent | null => {
   return { traceId, spanId: spanId!, sampled: (Number.parseInt(flags!, 16) & 1) === 1 }
 }
 
-/** Printable ASCII, as the standard has it: anything else could not be sent on in a header either. */
+/** Printable ASCII, as the standard requires: other characters could not be forwarded in a header either. */
 const PRINTABLE = /^[\x20-\x7e\t]+$/
 
-/** What may be passed on of it; a state that is too long, or holds other characters, is dropped whole. */
+/** The state to be forwarded; one that is too long or has other characters is dropped whole. */
 export const readTraceState = (header: string | null): string | null =>
   header === null || header.length > MAX_STATE || !PRINTABLE.test(header) ? null : header
 

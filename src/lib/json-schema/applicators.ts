@@ -69,7 +69,7 @@ const whereNamed =
     return true
   }
 
-/** Draft-07: lists of names, or schemas. */
+/** Draft-07: each value is a list of names, or a schema. */
 const dependencies: Keyword = (value, site) => {
   const names = new Map<string, readonly string[]>()
   const nodes: [string, SchemaNode][] = []
@@ -120,7 +120,7 @@ const propertyNames: Keyword = (value, site) => {
   }
 }
 
-/** Items by their places, and a schema for those after them. */
+/** Items by position, and a schema for the items after them. */
 const itemsOf = (first: readonly SchemaNode[], rest: SchemaNode | null): Assertion => {
   return (list, run, seen) => {
     if (!Array.isArray(list)) return true
@@ -208,7 +208,7 @@ const dynamicReference: Keyword = (value, site) => {
   return site.referredDynamically(value)
 }
 
-/** Keywords that are compiled in one, by whichever of them a schema has. */
+/** Keywords that are compiled together, by the first of them that a schema has. */
 export interface KeywordGroup {
   readonly names: readonly string[]
   readonly compile: Keyword
@@ -233,7 +233,7 @@ const OF_BOTH = [
   alone('contains', contains),
 ]
 
-/** In the order in which they are compiled and looked at. */
+/** In the order of compiling and checking. */
 export const applicators = ({ isDraft7 }: Pick<Site, 'isDraft7'>): readonly KeywordGroup[] =>
   isDraft7
     ? [REFERENCE, ...OF_BOTH, together(['items'], listItems7), alone('dependencies', dependencies)]
@@ -245,7 +245,7 @@ export const applicators = ({ isDraft7 }: Pick<Site, 'isDraft7'>): readonly Keyw
         alone('dependentSchemas', dependentSchemas),
       ]
 
-/** They look at what all others have seen. */
+/** These keywords read what all others have evaluated. */
 export const LAST: readonly KeywordGroup[] = [
   alone('unevaluatedProperties', unevaluatedProperties),
   alone('unevaluatedItems', unevaluatedItems),

@@ -1,8 +1,8 @@
-// Which draft a schema says that it is written in.
+// The draft that a schema declares.
 import type { Draft } from './json-schema.ts'
 
 const DIALECT = /^https?:\/\/json-schema\.org\/(?:draft[-/](\d{2}|\d{4}-\d{2})\/)?schema#?$/
-/** Older ones of each family differ in what nobody sends to a model. */
+/** Older drafts of each family differ only in keywords that schemas of requests do not use. */
 const DRAFTS: Readonly<Record<string, Draft>> = {
   '2020-12': '2020-12',
   '2019-09': '2020-12',
@@ -11,7 +11,7 @@ const DRAFTS: Readonly<Record<string, Draft>> = {
   '04': 'draft-07',
 }
 
-/** The draft that `$schema` names, 2020-12 where it is absent; null for one that is not known. */
+/** The draft that `$schema` names, 2020-12 when it is absent; null for an unknown one. */
 export const draftOf = ($schema: unknown): Draft | null => {
   if ($schema === undefined) return '2020-12'
   const match = typeof $schema === 'string' ? DIALECT.exec($schema) : null

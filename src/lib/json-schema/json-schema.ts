@@ -1,5 +1,5 @@
-// JSON Schema 2020-12 and draft-07, interpreted: compiling is one walk over the schema, checking is counted in steps, patterns are RE2's.
-// Generated code would check faster and compile a thousand times slower, and schemas come with requests.
+// JSON Schema 2020-12 and draft-07, interpreted: compiling is one walk over the schema, checking is counted in steps,
+// patterns are RE2's. Why not generated code: docs/decisions/0012-structured-answers.md.
 import { RE2JS } from 're2js'
 import { applicators, type KeywordGroup, LAST, REFERENCE } from './applicators.ts'
 import { type Resource, Resources } from './resources.ts'
@@ -14,17 +14,20 @@ export { requireKnownKeywords } from './strict.ts'
 export type Draft = '2020-12' | 'draft-07'
 
 export interface CompiledSchema {
-  /** Null when the value conforms; else what is wrong first, as `/path what`. What cannot be checked within the bounds does not conform. */
+  /**
+   * Null when the value conforms; else the first violation, as `/path reason`. A value that cannot be checked within
+   * the bounds does not conform.
+   */
   flawOf(value: unknown): string | null
 }
 
-/** Schemas in a schema, those of references included once. */
+/** Schemas in a schema, those of references counted once. */
 const MOST_NODES = 10_000
 const MOST_PATTERNS = 100
 const MOST_PATTERN_CHARS = 1_024
-/** Instructions of all patterns together. */
+/** RE2 instructions of all patterns together. */
 const MOST_PATTERN_SIZE = 20_000
-/** Of one check: tens of milliseconds at the most. */
+/** Steps of one check: at most tens of milliseconds. */
 const MOST_STEPS = 1_000_000
 const MOST_FLAW_CHARS = 300
 
@@ -38,7 +41,10 @@ function groupsOf(isDraft7: boolean): readonly KeywordGroup[] {
   return [...values, ...applicators({ isDraft7 })]
 }
 
-/** Compiles a schema; how long its text may be is the caller to say. Throws SchemaFlaw for one that is none, that leads outside itself or to itself without an end, or that is too large. */
+/**
+ * Compiles a schema; the caller bounds the length of its text. Throws SchemaFlaw for one that is invalid, refers
+ * outside itself, refers to itself endlessly, or is too large.
+ */
 export const compileSchema = (schema: unknown, draft: Draft): CompiledSchema => {
   const compiler = new Compiler(schema, draft)
   const root = compiler.root()
@@ -86,14 +92,14 @@ class Compiler {
     const node: SchemaNode = { assertions: [], last: [], inPlace: [], resource: this.#resources.of(schema) }
     this.#nodes.set(schema, node)
     const site = new Place(this, schema, at, node)
-    // Draft-07: whatever stands beside a reference says nothing.
+    // Draft-07 ignores all keywords beside a reference.
     const isBareReference = this.draft === 'draft-07' && schema.$ref !== undefined
     node.assertions = compiled(isBareReference ? [REFERENCE] : this.#groups, schema, site)
     if (this.draft === '2020-12') node.last = compiled(LAST, schema, site)
     return node
   }
 
-  /** For places. */
+  /** For `Place`. */
   nodeOf(schema: unknown, at: string, resource: object): SchemaNode {
     return this.#node(schema, at, resource as Resource)
   }
@@ -126,7 +132,7 @@ class Compiler {
   }
 }
 
-/** Long names of character classes that JavaScript knows and RE2 does not. */
+/** Long names of character classes that JavaScript supports and RE2 does not. */
 const SHORT_NAMES: Readonly<Record<string, string>> = {
   Letter: 'L',
   Lowercase_Letter: 'Ll',
@@ -163,7 +169,7 @@ const compiled = (
   return assertions
 }
 
-/** Where one schema object stands. */
+/** One schema object, as its keywords see it. */
 class Place implements Site {
   constructor(
     private readonly compiler: Compiler,
@@ -230,7 +236,7 @@ class Place implements Site {
   }
 }
 
-/** A schema that looks at the same value through itself would never end. */
+/** A schema that applies itself to the same value would never end. */
 const refuseCycles = (nodes: readonly SchemaNode[]): void => {
   const done = new Set<SchemaNode>()
   for (const start of nodes) {

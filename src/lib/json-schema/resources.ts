@@ -1,7 +1,8 @@
-// Where the references of a schema lead: the document and the parts of it that have an `$id`, with their anchors. Nothing is ever fetched.
+// Resolves the references of a schema: the document and its parts with an `$id`, with their anchors. Nothing is ever
+// fetched.
 import { isRecord, SchemaFlaw } from './site.ts'
 
-/** A document, or a part of one that has an `$id`: references in it are relative to that. */
+/** A document, or a part of one with an `$id`, to which its references are relative. */
 export interface Resource {
   readonly base: string
   readonly root: unknown
@@ -41,12 +42,12 @@ export class Resources {
     this.#index(schema, this.root)
   }
 
-  /** The resource that a schema object belongs to. */
+  /** The resource of a schema object. */
   of(schema: object): Resource {
     return this.#of.get(schema) ?? this.root
   }
 
-  /** What a reference in this resource leads to. Throws SchemaFlaw. */
+  /** The target of a reference in this resource. Throws SchemaFlaw. */
   find(
     reference: string,
     from: Resource,
@@ -88,7 +89,7 @@ export class Resources {
     }
   }
 
-  /** Reads `$id` and the anchors. Beside a `$ref`, draft-07 has neither. */
+  /** Reads `$id` and the anchors. Draft-07 ignores both beside a `$ref`. */
   #enter(schema: Readonly<Record<string, unknown>>, outer: Resource): Resource {
     const { $id, $anchor, $dynamicAnchor } = schema
     let resource = outer
@@ -125,7 +126,7 @@ const decoded = (fragment: string, reference: string): string => {
   }
 }
 
-/** Follows a JSON pointer; undefined when it leads nowhere. */
+/** Follows a JSON pointer; undefined when its target does not exist. */
 const pointedAt = (root: unknown, pointer: string): unknown => {
   let value = root
   for (const step of pointer === '' ? [] : pointer.slice(1).split('/')) {

@@ -1,28 +1,32 @@
-// One check of a value against a compiled schema: bounded in steps and depth, so that neither a schema nor a value from a stranger can hold the thread.
+// One check of a value against a compiled schema, bounded in steps and depth: schemas and values come from clients and
+// must not block the thread.
 
-/** What a schema node says of a value: true, or false after `Run.fail`. `seen` collects what was evaluated of it, where somebody asks. */
+/**
+ * Checks one keyword: true, or false after `Run.fail`. `seen` collects which members were evaluated; null when no
+ * keyword needs it.
+ */
 export type Assertion = (value: unknown, run: Run, seen: Seen | null) => boolean
 
 /** A compiled schema. Filled after it was made, since schemas refer to themselves. */
 export interface SchemaNode {
   assertions: readonly Assertion[]
-  /** Of its `unevaluated*`, which look at what the others have seen. */
+  /** Assertions of `unevaluated*`, which read what the others have evaluated. */
   last: readonly Assertion[]
-  /** Nodes that see the same value. */
+  /** Nodes that are applied to the same value. */
   readonly inPlace: SchemaNode[]
-  /** The document, or part of one, whose `$id` it is under. */
+  /** The document, or the part of one with an `$id`, that it belongs to. */
   readonly resource: object
 }
 
-/** More steps were needed than a check may take, or the value is nested too deeply. */
+/** The check exceeds its steps, or the value is nested too deeply. */
 export class CheckGivenUp extends Error {
   override readonly name = 'CheckGivenUp'
 }
 
-/** Nested evaluations. Values are nested less, unless somebody wants to see what happens. */
+/** Nested evaluations. Only a hostile value is nested more deeply. */
 const MOST_DEPTH = 1_000
 
-/** Properties and items that some keyword has evaluated successfully. */
+/** Members and items that a keyword has evaluated successfully. */
 export class Seen {
   #names: Set<string> | null = null
   #allNames = false
@@ -38,7 +42,7 @@ export class Seen {
     this.#allNames = true
   }
 
-  /** All items before this index. */
+  /** Marks all items before this index. */
   itemsBefore(index: number): void {
     if (index > this.#items) this.#items = index
   }
@@ -56,7 +60,7 @@ export class Seen {
     return index < this.#items || this.#indexes?.has(index) === true
   }
 
-  /** Takes over what a branch has seen that held. */
+  /** Adds what a successful branch has evaluated. */
   add(other: Seen, run: Run): void {
     if (other.#names !== null) {
       run.spend(other.#names.size)
@@ -71,17 +75,17 @@ export class Seen {
 }
 
 export class Run {
-  /** Where in the value, from the top. */
+  /** Path to the current value, from the root. */
   readonly path: (string | number)[] = []
-  /** Resources entered, the outermost first. */
+  /** Resources entered, outermost first. */
   readonly scopes: object[] = []
-  /** Failures are not noted while a branch is tried that may fail. */
+  /** Above 0 while a branch is tried that may fail: its failures are not recorded. */
   muted = 0
-  /** The first failure, as `/path what is wrong`. */
+  /** The first failure, as `/path reason`. */
   failure: string | null = null
   #depth = 0
 
-  /** `steps` is about what one visit of a node, one member or eight characters cost. */
+  /** `steps`: one is about a visit of a node, one member or eight characters. */
   constructor(private steps: number) {}
 
   spend(steps: number): void {
@@ -94,7 +98,7 @@ export class Run {
     return false
   }
 
-  /** Whether the value meets the node. */
+  /** Whether the value conforms to the node. */
   holds(node: SchemaNode, value: unknown, seen: Seen | null): boolean {
     this.spend(1)
     if (++this.#depth > MOST_DEPTH) throw new CheckGivenUp('it is nested too deeply to be checked')
@@ -109,7 +113,7 @@ export class Run {
     return held
   }
 
-  /** As `holds`, of a member of the value. */
+  /** As `holds`, for a member of the value. */
   memberHolds(node: SchemaNode, value: unknown, key: string | number): boolean {
     this.path.push(key)
     const held = this.holds(node, value, null)
@@ -117,7 +121,7 @@ export class Run {
     return held
   }
 
-  /** Tries a branch: what fails in it is not noted, what it saw counts only when it holds. */
+  /** Tries a branch: its failures are not recorded, and what it evaluates counts only when it succeeds. */
   tries(node: SchemaNode, value: unknown, seen: Seen | null): boolean {
     const branch = seen === null ? null : new Seen()
     this.muted++

@@ -1,19 +1,19 @@
-// Where a keyword stands while a schema is compiled: what it may ask for, and how it complains.
+// The interface of a keyword to the compiler: the schema around it, and how it reports errors.
 import type { Assertion, SchemaNode } from './run.ts'
 
-/** The schema cannot be used; the message says where and why. */
+/** The schema cannot be used; the message states where and why. */
 export class SchemaFlaw extends Error {
   override readonly name = 'SchemaFlaw'
   constructor(
     message: string,
-    /** Where, as a JSON pointer (`#/properties/city/type`). Null: the schema as a whole, or it is not known. */
+    /** JSON pointer of the error (`#/properties/city/type`). Null for the schema as a whole, or when unknown. */
     readonly pointer: string | null = null,
   ) {
     super(message)
   }
 }
 
-/** A pattern that takes time in proportion to its size and the text's, whatever both are. */
+/** A pattern whose time is proportional to its size and the length of the text. */
 export interface SchemaPattern {
   /** About the steps for each eight characters of text. */
   readonly size: number
@@ -21,22 +21,22 @@ export interface SchemaPattern {
 }
 
 export interface Site {
-  /** The schema object that the keyword is a member of. */
+  /** The schema object that has the keyword. */
   readonly schema: Readonly<Record<string, unknown>>
   readonly isDraft7: boolean
-  /** A schema below this one that looks at the same value. */
+  /** A subschema that is applied to the same value. */
   inPlace(schema: unknown, path: string): SchemaNode
-  /** A schema below this one that looks at members of the value. */
+  /** A subschema that is applied to members of the value. */
   member(schema: unknown, path: string): SchemaNode
-  /** What a reference leads to: it looks at the same value. */
+  /** The target of a reference, which is applied to the same value. */
   referred(reference: string, keyword: string): SchemaNode
-  /** Of a dynamic reference: the node, or what stands under its anchor in the outermost resource that was entered. */
+  /** Checks a dynamic reference: its node, or the one with its anchor in the outermost resource that was entered. */
   referredDynamically(reference: string): Assertion
   pattern(source: string, path: string): SchemaPattern
   flaw(path: string, what: string): SchemaFlaw
 }
 
-/** Compiles one keyword; null when it says nothing here. */
+/** Compiles one keyword; null when it has no effect here. */
 export type Keyword = (value: unknown, site: Site) => Assertion | null
 
 export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -59,7 +59,7 @@ export const countOf = (value: unknown, name: string, site: Site): number => {
   return value
 }
 
-/** Steps for texts: eight characters cost about one. */
+/** Steps for a text: one for eight characters. */
 export const textSteps = (text: string): number => 1 + (text.length >> 3)
 
 export const shownName = (name: string): string => JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name)

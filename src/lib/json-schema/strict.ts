@@ -1,10 +1,10 @@
-// A JSON Schema in which every word means something: for schemas that are kept, where a typing mistake would silently allow everything.
+// Refuses unknown keywords in schemas that are stored, where a typing mistake would silently allow everything.
 
 import { nearest } from '../text/nearest.ts'
 import type { Draft } from './json-schema.ts'
 import { isRecord, SchemaFlaw } from './site.ts'
 
-/** What a keyword holds: no schemas, one, a list of them, schemas by name. */
+/** What a keyword holds: no schema, one, a list of schemas, schemas by name. */
 type Holds = 'none' | 'one' | 'list' | 'named' | 'one or list'
 
 const OF_BOTH: readonly (readonly [Holds, string])[] = [
@@ -37,7 +37,10 @@ const KEYWORDS: Readonly<Record<Draft, ReadonlyMap<string, Holds>>> = {
 
 const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
-/** Throws SchemaFlaw with the place of the first keyword that the draft does not have. What is no schema at all is left to the compiler. */
+/**
+ * Throws SchemaFlaw with the pointer of the first keyword that the draft does not have. An invalid schema is left to
+ * the compiler.
+ */
 export const requireKnownKeywords = (schema: unknown, draft: Draft): void => {
   const keywords = KEYWORDS[draft]
   const open: { schema: unknown; at: string }[] = [{ schema, at: '#' }]

@@ -1,4 +1,4 @@
-// `format` of JSON Schema: those that a pattern without repeated alternatives can tell. Each looks at a text once.
+// Values of `format` that a pattern without repeated alternatives can check. Each check reads a text once.
 
 const MOST_CHARS = 2_048
 
@@ -72,7 +72,9 @@ const FORMATS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   ['uri', isUri],
 ])
 
-/** The check of a format; undefined for those that are not known here: they say nothing. A very long text has none of them. */
+/**
+ * The check of a format; undefined for an unsupported one, which has no effect. A text beyond MOST_CHARS has no format.
+ */
 export const formatCheck = (name: string): ((text: string) => boolean) | undefined => {
   const check = FORMATS.get(name)
   return check === undefined ? undefined : (text) => text.length <= MOST_CHARS && check(text)

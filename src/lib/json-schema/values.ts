@@ -1,4 +1,4 @@
-// Keywords of JSON Schema that look at a value by itself: its type, size, range and form.
+// Keywords of JSON Schema about a value itself: its type, size, range and form.
 import { canonicalJson } from '../json/canonical-json.ts'
 import type { Assertion, Run } from './run.ts'
 import { countOf, isRecord, type Keyword, recordOf, type Site, shownName, stringsOf, textSteps } from './site.ts'
@@ -57,14 +57,14 @@ const multipleOf: Keyword = (divisor, site) => {
     typeof value !== 'number' || isMultiple(value, divisor) || run.fail(`must be a multiple of ${divisor}`)
 }
 
-/** Within what the division rounds. */
+/** Up to the rounding of the division. */
 const isMultiple = (value: number, divisor: number): boolean => {
   const quotient = value / divisor
   if (!Number.isFinite(quotient)) return value % divisor === 0
   return Math.abs(quotient - Math.round(quotient)) <= Math.abs(quotient) * 2 * Number.EPSILON
 }
 
-/** Characters as people count them: a pair of surrogates is one. */
+/** Unicode characters: a surrogate pair is one. */
 const lengthOf = (text: string): number => {
   let length = text.length
   for (let i = 0; i < text.length - 1; i++)
@@ -144,7 +144,7 @@ const hasAll = (object: Readonly<Record<string, unknown>>, names: readonly strin
   return true
 }
 
-/** Which members each of these members demands. */
+/** The members that each present member requires. */
 export const dependentNames = (needs: ReadonlyMap<string, readonly string[]>): Assertion => {
   const entries = [...needs]
   return (object, run) => {
@@ -183,6 +183,6 @@ const ofBoth = (): [string, Keyword][] => [
   ['required', required],
 ]
 
-/** In the order in which they are compiled and looked at. */
+/** In the order of compiling and checking. */
 export const valueKeywords = ({ isDraft7 }: Pick<Site, 'isDraft7'>): ReadonlyMap<string, Keyword> =>
   new Map(isDraft7 ? ofBoth() : [...ofBoth(), ['dependentRequired', dependentRequired]])

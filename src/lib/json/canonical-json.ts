@@ -1,8 +1,11 @@
-// JSON values as text that is equal exactly when they are: members sorted, numbers as JavaScript writes them.
+// JSON values as texts that are equal exactly when the values are: members sorted, numbers as JavaScript writes them.
 
 const MOST_DEPTH = 1_000
 
-/** `spend` is told of the work before it is done, and throws where there is too much of it. Throws RangeError for what is nested too deeply. */
+/**
+ * `spend` is called with the cost of each step before it is done, and throws when the budget is used up. Throws
+ * RangeError for a value that is nested too deeply.
+ */
 export const canonicalJson = (value: unknown, spend: (steps: number) => void = noBound, depth = 0): string => {
   if (typeof value === 'string') {
     spend(1 + (value.length >> 3))
@@ -27,5 +30,5 @@ export const canonicalJson = (value: unknown, spend: (steps: number) => void = n
 }
 
 const noBound = (): void => {
-  // Whoever gives no bound has one already.
+  // The caller has bounded the value.
 }

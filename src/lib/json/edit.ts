@@ -1,23 +1,27 @@
-// Edits the top-level members of a JSON object in its text, so that every byte that is not edited survives: numbers beyond
-// 2^53, spacing, escapes. The text must be valid JSON with an object at the top (the caller has parsed it); other text is a SyntaxError.
+// Edits the top-level members of a JSON object in its text, so that every byte that is not edited survives: numbers
+// beyond 2^53, spacing, escapes. The text must be valid JSON with an object at the top (the caller has parsed it);
+// other text is a SyntaxError.
 import { TextBefore } from '../text/text-pieces.ts'
 
 /** One member of the object. Positions are UTF-16 indexes into the text. */
 export interface Member {
   /** Decoded: `"mod\u0065l"` is `model`. */
   readonly key: string
-  /** Right after the `{` or `,` before it, so leading space belongs to it. */
+  /** Directly after the `{` or `,` before it, so leading space belongs to it. */
   readonly start: number
   /** Opening quote of the key and the position after its closing quote. */
   readonly keyStart: number
   readonly keyEnd: number
   readonly valueStart: number
   readonly valueEnd: number
-  /** Its `,` or `}`. */
+  /** Position of its `,` or `}`. */
   readonly end: number
 }
 
-/** What happens to a key. `set` takes JSON text and appends when the key is absent; `rename` keeps the value's bytes and replaces what stood under `to`. */
+/**
+ * An edit of a key. `set` takes JSON text and appends when the key is absent; `rename` keeps the value's bytes and
+ * replaces the member `to`.
+ */
 export type Edit =
   | { readonly do: 'set'; readonly json: string }
   | { readonly do: 'remove' }
@@ -109,15 +113,18 @@ export const topLevel = (text: string): readonly Member[] => {
   }
 }
 
-/** The JSON text of a member's value, as JSON.parse would read it (of repeated keys the last), or null when the key is absent. */
+/**
+ * The JSON text of a member's value, as JSON.parse would read it (the last one of a repeated key); null when the key is
+ * absent.
+ */
 export const memberText = (text: string, key: string): string | null => {
   const member = topLevel(text).findLast((candidate) => candidate.key === key)
   return member === undefined ? null : text.slice(member.valueStart, member.valueEnd)
 }
 
 /**
- * Applies the edits. Of a key that is repeated only the last member stays, edited or not: what JSON.parse saw is what the
- * result says to any other parser. Keys that are set and absent are appended in the order of `edits`.
+ * Applies the edits. Of a repeated key only the last member stays, edited or not, so that any other parser reads what
+ * JSON.parse has read. Keys that are set and absent are appended in the order of `edits`.
  */
 export const editMembers = (
   text: string,
@@ -155,13 +162,13 @@ export const editMembers = (
   return out + text.slice(close)
 }
 
-/** What the last look over an object found: how many members it has, and the value of the last one of the name, or -1. */
+/**
+ * The result of the last `look`: the number of members, and the value of the last one of the name (-1 for none). It
+ * holds positions only, no text of a request.
+ */
 const seen = { members: 0, valueStart: -1, valueEnd: -1 }
 
-/**
- * `topLevel` without making anything of the members: 0.5 KB of memory less for each request. What time it spares stands at `setMember`.
- * A key that is written with escapes is no match.
- */
+/** As `topLevel`, without an object for each member. A key that is written with escapes does not match. */
 const look = (text: string, key: string): void => {
   seen.members = 0
   seen.valueStart = -1
@@ -191,10 +198,13 @@ const look = (text: string, key: string): void => {
 }
 
 const PLAIN_KEY = /^\w+$/
-/** A key as JSON text: most are words, which hold nothing to escape. */
+/** A key as JSON text: most are words, which need no escape. */
 export const quoted = (key: string): string => (PLAIN_KEY.test(key) ? `"${key}"` : JSON.stringify(key))
 
-/** What `editMembers` does for one `set`, in 0.5 us for a request of 1 KB instead of 2.9 (`bench -- tricks`, member), without a copy when the member says so already. `keys`: how many different ones the text has, so that repeated ones are told. */
+/**
+ * As `editMembers` for one `set`, faster (`bench -- tricks`, member), and without a copy when the member has the value
+ * already. `keys`: the number of different keys in the text, by which repeated ones are detected.
+ */
 export const setMember = (text: string, key: string, json: string, keys: number): string => {
   look(text, key)
   const { members, valueStart, valueEnd } = seen
@@ -204,13 +214,16 @@ export const setMember = (text: string, key: string, json: string, keys: number)
   return text.slice(0, valueStart) + json + text.slice(valueEnd)
 }
 
-/** Adds members after the last one. `members` is JSON text such as `"gateway":{}`; its keys must not be there yet. */
+/** Appends members. `members` is JSON text such as `"gateway":{}`; its keys must be absent. */
 export const appendMembers = (text: string, members: string): string => {
   const [before, comma, more, end] = appendedPieces(text, members)
   return `${before.text()}${comma}${more}${end}`
 }
 
-/** The same in pieces that belong one after another: what is going to be bytes need not be one text before (with what writes them 0.60 to 0.64 of the time: `lib/http-server/output.ts`). */
+/**
+ * As `appendMembers`, in pieces that follow one another: text that will be written as bytes need not be joined first
+ * (`bench -- tricks`, answers).
+ */
 export const appendedPieces = (text: string, members: string): [TextBefore, string, string, string] => {
   const close = text.lastIndexOf('}')
   if (close === -1) throw broken(text.length)

@@ -4,8 +4,9 @@ import { skipSpace, skipValue } from './edit.ts'
 const broken = (at: number) => new SyntaxError(`not the JSON text of an array (position ${at})`)
 
 /**
- * Replaces elements: `change` is given the JSON text and the index of each, and answers with its new text, or null to leave
- * it. The text itself when nothing changed. The text must be valid JSON with an array at the top; other text is a SyntaxError.
+ * Replaces elements: `change` receives the JSON text and index of each, and returns its new text, or null to leave it.
+ * Returns the text itself when nothing changed. The text must be valid JSON with an array at the top; other text is a
+ * SyntaxError.
  */
 export const editElements = (text: string, change: (json: string, index: number) => string | null): string => {
   const open = skipSpace(text, 0)

@@ -1,10 +1,10 @@
-// JSON whose numbers survive being read and written again: what a JavaScript number cannot hold keeps its text.
+// JSON whose numbers survive reading and writing: a number beyond JavaScript's precision keeps its text.
 
-/** Digits or an exponent beyond what a double surely holds. */
+/** Digits or an exponent beyond what a double certainly represents. */
 const LONG_NUMBER = /\d{16}|[eE][+-]?\d{3}/
 
 interface WithRaw {
-  /** Makes a value that JSON.stringify writes as this text; only numbers, strings and the like. */
+  /** Makes a value that JSON.stringify writes as this text; only for primitive values. */
   rawJSON(text: string): unknown
   isRawJSON(value: unknown): boolean
 }
@@ -15,12 +15,14 @@ const keepLong = (_: string, value: unknown, context?: { readonly source?: strin
   return source !== undefined && LONG_NUMBER.test(source) ? json.rawJSON(source) : value
 }
 
-/** Whether the text may hold such a number. A guess on the safe side: digits inside strings count too. */
+/** Whether the text may have such a number. Errs on the safe side: digits inside strings count too. */
 export const hasLongNumber = (text: string): boolean => LONG_NUMBER.test(text)
 
-/** JSON.parse, but a long number becomes an opaque value that JSON.stringify writes as it stood. Throws SyntaxError. */
+/**
+ * As JSON.parse, but a long number becomes an opaque value that JSON.stringify writes unchanged. Throws SyntaxError.
+ */
 export const parseExact = (text: string): unknown =>
   hasLongNumber(text) ? JSON.parse(text, keepLong as (key: string, value: unknown) => unknown) : JSON.parse(text)
 
-/** True for the opaque values of parseExact: they look like objects and are none. */
+/** True for the opaque values of parseExact, which look like objects. */
 export const isLongNumber = (value: unknown): boolean => json.isRawJSON(value)

@@ -1,18 +1,22 @@
-// `JSON.parse` rounds a whole number beyond 2^53 to one that it can hold, and says nothing. Where what was sent must be what is kept, this finds it.
+// Finds numbers that `JSON.parse` rounds silently (whole numbers beyond 2^53), for input that must be stored as it was
+// sent.
 import { skipValue } from './edit.ts'
 
-/** Only such a text can hold one. */
+/** Other texts have none. */
 const MAY_HOLD = /\d{16}|[eE]\+?\d{3}/
 const NUMBER = /-?\d[\d.eE+-]*/y
 
-/** Whether reading it and writing it down again would say another number: a whole number that is rounded, or one that is none. */
+/** Whether reading and writing the literal gives another number: a rounded whole number, or one beyond all doubles. */
 const isInexact = (literal: string): boolean => {
   const value = Number(literal)
   if (!Number.isFinite(value)) return true
   return /^-?\d+$/.test(literal) && String(value) !== literal && BigInt(literal) !== BigInt(value)
 }
 
-/** The place of the first such number, as a dotted path without the places within lists; null when there is none. The text must be valid JSON. */
+/**
+ * The dotted path of the first such number, without positions in lists; null when there is none. The text must be valid
+ * JSON.
+ */
 export const inexactNumber = (text: string): string | null => {
   if (!MAY_HOLD.test(text)) return null
   const path: (string | null)[] = []

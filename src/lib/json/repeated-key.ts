@@ -1,16 +1,19 @@
-// `JSON.parse` takes the last of two members of one name and says nothing. Where a slip must not pass, this finds it.
+// Finds repeated keys, of which `JSON.parse` silently takes the last, for input in which a slip must not pass.
 import { skipValue } from './edit.ts'
 
 interface Open {
-  /** Names so far; null: an array, or nothing. */
+  /** Names so far; null for an array and for the root. */
   readonly names: Set<string> | null
   /** The next string is the name of a member. */
   expectsName: boolean
-  /** The member that is read now. */
+  /** The current member. */
   name: string | null
 }
 
-/** The first name that stands twice in one object, as a dotted path; null when there is none. The text must be valid JSON. */
+/**
+ * The first name that occurs twice in one object, as a dotted path; null when there is none. The text must be valid
+ * JSON.
+ */
 export const repeatedKey = (text: string): string | null => {
   const open: Open[] = []
   let top: Open = { names: null, expectsName: false, name: null }

@@ -1,13 +1,17 @@
-// Keys that stand twice in an object: parsers differ in which one they believe, so that what was checked and what is acted on may be two things.
+// Removes repeated keys: parsers differ in which one counts, so that the value that is checked may not be the one that
+// is used.
 import { type Edit, editMembers, topLevel } from './edit.ts'
 import { editElements } from './elements.ts'
 
-/** Values in values are looked into so far. */
+/** Depth of nested values that are searched. */
 const MOST_DEPTH = 6
 const OBJECT = 123
 const ARRAY = 91
 
-/** The JSON text of a value in which of repeated keys only the last stays, as JSON.parse reads it. The same text when there are none; every other byte stands. */
+/**
+ * The JSON text of a value in which of repeated keys only the last stays, as JSON.parse reads it. The same text when
+ * there are none; all other bytes stay.
+ */
 export const withoutRepeats = (text: string, depth = MOST_DEPTH): string => {
   const code = text.charCodeAt(0)
   if (depth === 0) return text
@@ -19,7 +23,7 @@ export const withoutRepeats = (text: string, depth = MOST_DEPTH): string => {
   for (const { key, valueStart, valueEnd } of members) {
     keys.add(key)
     const json = changedOrNull(text.slice(valueStart, valueEnd), depth - 1)
-    // The last one of a key is the one that stays.
+    // The last member of a key stays.
     if (json === null) edits.delete(key)
     else edits.set(key, { do: 'set', json })
   }

@@ -1,5 +1,5 @@
-// Words found by a hash: open addressing, hash and word side by side, in parts that grow each by itself so that no growth takes long.
-// Different keys can have one hash: whoever looks says which word is meant. No word is 0.
+// A hash table of 32-bit words: open addressing, hash and word side by side, in 256 parts that grow separately so that
+// no growth takes long. Different keys may share a hash: the caller compares the keys. No word is 0.
 
 const PARTS = 256
 const FIRST_SLOTS = 8
@@ -7,7 +7,7 @@ const GROWTH = 1.5
 const MOST_FULL = 0.8
 
 interface Part {
-  /** Two a slot: the hash, and the word; 0 there: free. */
+  /** Two numbers a slot: the hash and the word; a word of 0 marks a free slot. */
   words: Uint32Array
   used: number
 }
@@ -16,12 +16,12 @@ const NO_WORDS = new Uint32Array(2)
 
 export class HashSlots {
   readonly #parts: (Part | undefined)[] = []
-  /** Where `first` and `next` are: fields and no iterator, which would be made for each look-up. */
+  /** Position of `first` and `next`: fields, since an iterator would be an object for each look-up. */
   #words: Uint32Array = NO_WORDS
   #at = 0
   #hash = 0
 
-  /** The first word under this hash, or 0; `next` answers the others, as long as nothing changes. */
+  /** The first word under this hash, or 0; `next` returns the others, until the table changes. */
   first(hash: number): number {
     this.#words = this.#parts[hash >>> 24]?.words ?? NO_WORDS
     this.#at = homeOf(this.#words, hash)
@@ -44,7 +44,7 @@ export class HashSlots {
     return 0
   }
 
-  /** `hash`, `word`: 32 bits, unsigned. A word stands at most once under a hash. */
+  /** `hash`, `word`: 32 bits, unsigned. A word occurs at most once under a hash. */
   add(hash: number, word: number): void {
     if (this.#parts.length === 0) this.#parts.length = PARTS
     const part = this.#parts[hash >>> 24] ?? { words: new Uint32Array(FIRST_SLOTS * 2), used: 0 }
@@ -54,7 +54,7 @@ export class HashSlots {
     part.used += 1
   }
 
-  /** Puts another word in the place of one. */
+  /** Replaces a word by another one. */
   replace(hash: number, word: number, by: number): void {
     for (let met = this.first(hash); met !== 0; met = this.next()) {
       if (met !== word) continue
@@ -93,7 +93,7 @@ const grown = (words: Uint32Array): Uint32Array => {
   return larger
 }
 
-/** Frees a slot and moves back what would no longer be found behind it. */
+/** Frees a slot and moves back the entries that would no longer be found behind it. */
 const close = (words: Uint32Array, slot: number): void => {
   let gap = slot
   for (let at = after(words, slot); words[at + 1] !== 0; at = after(words, at)) {

@@ -1,4 +1,4 @@
-// Lower-case hex digits to bytes and back, in place: for what is packed and read millions of times.
+// Lower-case hex digits to bytes and back, in place, for values that are packed and read millions of times.
 
 const NONE = 0x80
 /** By character code: the value of the digit, or NONE. */
@@ -14,7 +14,10 @@ const valueAt = (text: string, at: number): number => {
   return code < VALUES.length ? VALUES[code]! : NONE
 }
 
-/** Writes so many digits of the text as bytes. False when one of them is no lower-case digit: what was written means nothing then. */
+/**
+ * Writes `digits` digits of the text as bytes. False when one of them is no lower-case digit: the written bytes are
+ * invalid then.
+ */
 export const readDigits = (text: string, from: number, digits: number, into: Uint8Array, at: number): boolean => {
   let flaws = 0
   for (let index = 0; index < digits; index += 2) {
@@ -26,7 +29,7 @@ export const readDigits = (text: string, from: number, digits: number, into: Uin
   return (flaws & NONE) === 0
 }
 
-/** Whether the text is these bytes, in digits. */
+/** Whether the text is these bytes as digits. */
 export const sameDigits = (text: string, bytes: Uint8Array, from: number, count: number): boolean => {
   if (text.length !== 2 * count) return false
   for (let index = 0; index < count; index++) {
@@ -37,7 +40,7 @@ export const sameDigits = (text: string, bytes: Uint8Array, from: number, count:
   return true
 }
 
-/** Writes so many bytes as digits. */
+/** Writes `count` bytes as digits. */
 export const writeDigits = (bytes: Uint8Array, from: number, count: number, into: Uint8Array, at: number): void => {
   for (let index = 0; index < count; index++) {
     const byte = bytes[from + index]!

@@ -1,15 +1,15 @@
-// Lists of numbers by key, for keys that many share: each number knows the next and the one before, so that it leaves in one step.
+// Lists of numbers by key, for keys with many numbers: doubly linked, so that a number is removed in one step.
 
 const FIRST_CAPACITY = 64
 
 export class NumberLists {
-  /** By key: the number that came last, plus one. */
+  /** By key: the last number, plus one. */
   readonly #heads = new Map<string, number>()
   /** By number: its neighbours in the list, plus one; 0: none. */
   #older = new Uint32Array(FIRST_CAPACITY)
   #newer = new Uint32Array(FIRST_CAPACITY)
 
-  /** A number is in one list at most. */
+  /** A number is in at most one list. */
   add(key: string, number: number): void {
     if (number >= this.#older.length) this.#grow(number)
     const head = this.#heads.get(key) ?? 0
@@ -27,7 +27,7 @@ export class NumberLists {
     else this.#heads.delete(key)
   }
 
-  /** Those of a key, the last that came first. */
+  /** The numbers of a key, newest first. */
   of(key: string): number[] {
     const numbers: number[] = []
     for (let at = this.#heads.get(key) ?? 0; at !== 0; at = this.#older[at - 1]!) numbers.push(at - 1)

@@ -1,4 +1,5 @@
-// Writes packed rows as JSON, members sorted by name, without making objects and texts of them: for what is read of all rows at once.
+// Writes packed rows as JSON, members sorted by name, without making objects and strings of them, for scans of all
+// rows.
 
 import { isoText } from '../time/iso-time.ts'
 import { writeDigits } from './hex-digits.ts'
@@ -27,7 +28,7 @@ const OPEN = 0x7b
 const CLOSE = 0x7d
 const FIRST_PRINTABLE = 0x20
 
-/** A member in the order of names: which of those that are packed it is, and what stands before its value. */
+/** A member in the order of names: its position in the packed row, and the bytes before its value. */
 interface Member {
   readonly place: number
   readonly before: Uint8Array
@@ -36,10 +37,10 @@ interface Member {
 export class PackedRowJson {
   /** By the number of the set of names. */
   readonly #plans: (readonly Member[])[] = []
-  /** The JSON of shared values, by number; and what ids begin with, null where JSON spells it otherwise. */
+  /** By number: the JSON of shared values; and the prefixes of ids, null where JSON escapes them. */
   readonly #shared: Uint8Array[] = []
   readonly #prefixes: (Uint8Array | null)[] = []
-  /** Where the members of the row stand, in the order in which they are packed, and for each the last time up to it. */
+  /** By position in the packed row: where each member stands, and the offset of the last time up to it. */
   #places: number[] = []
   #times: number[] = []
   #in: Buffer = Buffer.alloc(0)
@@ -49,7 +50,10 @@ export class PackedRowJson {
   #timeMs = Number.NaN
   readonly #time = Buffer.alloc(TIME_CHARACTERS)
 
-  /** What the packer shares and knows, as it grows; `jsonOf`: JSON of any value, the members of each object sorted by name. */
+  /**
+   * `values`, `shapes`: of the packer, as they grow. `jsonOf`: JSON of any value, the members of each object sorted by
+   * name.
+   */
   constructor(
     readonly values: SharedValues,
     readonly shapes: readonly (readonly string[])[],
@@ -57,8 +61,8 @@ export class PackedRowJson {
   ) {}
 
   /**
-   * `head`, the id, a NUL and the JSON of the row that is packed there, in bytes that the next call overwrites. Null: it is none of the usual rows, and
-   * has to be read and written.
+   * `head`, the id, a NUL and the JSON of the row at `offset`, in bytes that the next call overwrites. Null for a row
+   * of an unusual form, which the caller reads and writes as an object.
    */
   write(head: Uint8Array, bytes: Buffer, offset: number): Uint8Array | null {
     this.#in = bytes
@@ -88,7 +92,7 @@ export class PackedRowJson {
     return this.#plans[shape]
   }
 
-  /** False when it is not written as it is spelled. */
+  /** False when JSON would escape it. */
   #putId(): boolean {
     const kind = this.#in[this.#at++]!
     if (kind === TEXT) {
@@ -122,7 +126,7 @@ export class PackedRowJson {
     }
   }
 
-  /** False when the row has to be read and written. */
+  /** False when the row must be written as an object. */
   #putValue(place: number, idAt: number, idEnd: number): boolean {
     this.#at = this.#places[place]!
     const kind = this.#in[this.#at++]!
@@ -169,7 +173,7 @@ export class PackedRowJson {
     this.#put(this.#time)
   }
 
-  /** False when JSON would spell it otherwise. */
+  /** False when JSON would escape the prefix. */
   #putUuid(): boolean {
     const prefix = this.#prefixAt(this.#count())
     if (prefix === null) return false
@@ -212,7 +216,7 @@ export class PackedRowJson {
     }
   }
 
-  /** The text of this length that stands here. */
+  /** The text with its length at this position. */
   #text(): string {
     const length = this.#count()
     return this.#in.toString('utf8', this.#at, this.#at + length)
@@ -235,7 +239,10 @@ export class PackedRowJson {
     this.#end = end
   }
 
-  /** Also of UTF-8, which JSON leaves as it is; false, whatever was written, when something has to be escaped. */
+  /**
+   * Also for UTF-8, which JSON leaves unescaped; false when something needs an escape: the written bytes are invalid
+   * then.
+   */
   #putPlain(bytes: Uint8Array, from: number, to: number): boolean {
     this.#putFrom(bytes, from, to)
     return isPlain(bytes, from, to)

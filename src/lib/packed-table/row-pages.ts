@@ -1,15 +1,19 @@
-// Byte strings by number, packed one behind the other in pages: millions of them are a few hundred buffers, which a collection never walks.
-// One that is replaced is written anew at the end; a page that is a quarter dead is emptied there too, so no step takes longer than a page.
+// Byte strings by number, packed one after another in pages: millions of them are a few hundred buffers, whose contents
+// a collection never walks. A replaced record is appended at the end; a page that is a quarter dead is moved to the end
+// as well, so no step takes longer than a page.
 
 const FIRST_PAGE_BYTES = 131_072
-/** So large that the buffers of a million rows stay in the processor's cache: who looks one up then waits for its place and for itself. */
+/**
+ * Large, so that the buffer objects of a million rows stay in the processor's cache: a look-up then misses it only for
+ * the place and the record.
+ */
 const PAGE_BYTES = 1_048_576
-/** Before each record: its number, its length (of one that stands alone, the page knows it). */
+/** Before each record: its number and its length (0 for a record alone in its page). */
 const HEADER_BYTES = 6
 const MOST_TOGETHER_BYTES = 65_535
 const FIRST_CAPACITY = 64
 const KEPT_SHARE = 0.75
-/** A place is a page, plus one (0: none), and where in it, in words, in the lower bits. */
+/** A place is the page number plus one (0: none), and in the lower bits the offset in words. */
 const WORD_BYTES = 4
 const WORD_BITS = 18
 const WORD_MASK = 2 ** WORD_BITS - 1
@@ -17,43 +21,46 @@ const MOST_PAGES = 2 ** (32 - WORD_BITS) - 1
 
 interface Page {
   readonly bytes: Buffer
-  /** Holds one record that is too large to stand with others. */
+  /** Holds one record that is too large to share a page. */
   readonly alone: boolean
   used: number
   live: number
 }
 
 export class RowPages {
-  /** By page number; null for one that was emptied. */
+  /** By page number; null for an emptied page. */
   readonly #pages: (Page | null)[] = []
   readonly #freePages: number[] = []
   #last = -1
   /** By number. */
   #places = new Uint32Array(FIRST_CAPACITY)
 
-  /** Told of each record that was moved so that its page could go. It must not put or remove. */
+  /** Called for each record that is moved so that its page can be freed. It must not put or remove. */
   constructor(readonly onMoved: (number: number, from: number, to: number) => void = () => {}) {}
 
   has(number: number): boolean {
     return this.placeOf(number) !== 0
   }
 
-  /** Where the record of this number stands, until it is put again, removed or moved; 0: nowhere. What knows its place need not look here first. */
+  /**
+   * The place of this record, valid until it is put again, removed or moved; 0 for none. A caller that has the place
+   * need not call this first.
+   */
   placeOf(number: number): number {
     return number < this.#places.length ? this.#places[number]! : 0
   }
 
-  /** The buffer that holds what stands at a place. */
+  /** The buffer of a place. */
   bytesAt(place: number): Buffer {
     return this.#pages[pageOf(place)]!.bytes
   }
 
-  /** Where it begins in that buffer. */
+  /** The offset of the record in that buffer. */
   offsetAt(place: number): number {
     return offsetOf(place) + HEADER_BYTES
   }
 
-  /** Its number. */
+  /** The number of the record. */
   numberAt(place: number): number {
     return this.bytesAt(place).readUInt32LE(offsetOf(place))
   }
@@ -95,7 +102,7 @@ export class RowPages {
     return page
   }
 
-  /** Moves what lives to the end, then lets the page go. */
+  /** Moves the live records to the end, then frees the page. */
   #empty(at: number, page: Page): void {
     const { bytes, used } = page
     for (let offset = 0; offset < used; ) {
@@ -124,7 +131,7 @@ const placeOf = (page: number, offset: number): number => (((page + 1) << WORD_B
 const pageOf = (place: number): number => (place >>> WORD_BITS) - 1
 const offsetOf = (place: number): number => (place & WORD_MASK) * WORD_BYTES
 
-/** What a record of so many bytes takes: whole words. */
+/** Bytes that a record takes: whole words. */
 const sizeOf = (bytes: number): number => Math.ceil((HEADER_BYTES + bytes) / WORD_BYTES) * WORD_BYTES
 
 const sizeAt = ({ bytes, alone, used }: Page, offset: number): number =>

@@ -1,5 +1,5 @@
-// Rows (JSON objects) as few bytes: names of members and values that rows share are stored once, digests, ids and times take the bytes that
-// they are worth. What is read is what was written, member for member.
+// Packs rows (JSON objects) into few bytes: member names and values that rows share are stored once; digests, ids and
+// times are stored in binary. Reading returns what was written, member for member.
 
 import { isoMs } from '../time/iso-time.ts'
 import { readDigits } from './hex-digits.ts'
@@ -26,9 +26,9 @@ const MOST_SHAPES = 64
 const FIRST_BYTES = 4_096
 
 const MOST_PREFIX = 32
-/** Longer texts are written by the platform. */
+/** Longer texts are written by the runtime. */
 const MOST_PLAIN = 64
-/** What is written of a value before its length is known to fit: a kind, a count, a digest or a short text. */
+/** Room for what is written before its length is checked: a kind, a count, a digest or a short text. */
 const ROOM_BYTES = 8 + MOST_PLAIN
 const TIME_CHARACTERS = 24
 
@@ -41,23 +41,26 @@ export class RowPacker<Row extends object> {
   readonly reader = new RowReader<Row>(this.#values, this.#shapes)
   #out = Buffer.allocUnsafeSlow(FIRST_BYTES)
   #at = 0
-  /** The time that was written last. */
+  /** The last time that was written. */
   #timeText = ''
   #timeMs = Number.NaN
-  /** A time was written since this row began: the last one is its. */
+  /** This row has a time; `#timeText` is its last one. */
   #hasTime = false
 
-  /** `shared`: names of members whose values many rows have in common. Those values are kept for as long as the packer is, up to a bound. */
+  /**
+   * `shared`: names of members whose values many rows share. Those values are stored as long as the packer lives, up to
+   * a bound.
+   */
   constructor(shared: readonly string[]) {
     this.#shared = new Set(shared)
   }
 
-  /** Writes what was packed as JSON, for as long as it is used. `jsonOf`: that of any value, the members of each object sorted by name. */
+  /** A writer of packed rows as JSON. `jsonOf`: JSON of any value, the members of each object sorted by name. */
   json(jsonOf: (value: unknown) => string): PackedRowJson {
     return new PackedRowJson(this.#values, this.#shapes, jsonOf)
   }
 
-  /** The bytes of a row and its id. They are overwritten by the next call. */
+  /** The bytes of a row and its id, which the next call overwrites. Only bytes of this row are in the view. */
   pack(id: string, row: Row): Uint8Array {
     this.#at = 0
     this.#hasTime = false
@@ -102,7 +105,7 @@ export class RowPacker<Row extends object> {
     const cut = text.length - UUID_CHARACTERS
     if (cut >= 0 && cut <= MOST_PREFIX && text[cut + 8] === '-' && this.#uuid(text, cut)) return
     if (text.length <= MOST_PLAIN && this.#plain(text)) return
-    // Half of a pair has no UTF-8; JSON escapes it.
+    // A lone surrogate has no UTF-8; JSON escapes it.
     const isWhole = text.isWellFormed()
     this.#byte(isWhole ? TEXT : JSON_TEXT)
     this.#bytes(isWhole ? text : JSON.stringify(text))
@@ -122,7 +125,7 @@ export class RowPacker<Row extends object> {
     return true
   }
 
-  /** False, and nothing written, for an id that would not be read as it is written. */
+  /** False, and nothing written, for an id that would be read differently. */
   #uuid(text: string, cut: number): boolean {
     const prefix = this.#values.numberOfPrefix(text, cut)
     if (prefix === null) return false
@@ -142,7 +145,7 @@ export class RowPacker<Row extends object> {
     return true
   }
 
-  /** False, and nothing written, for a time that would not be read as it is written. */
+  /** False, and nothing written, for a time that would be read differently. */
   #time(text: string): boolean {
     if (this.#hasTime && this.#timeText === text) {
       this.#byte(SAME_TIME)
@@ -160,7 +163,7 @@ export class RowPacker<Row extends object> {
     return true
   }
 
-  /** The number of a shared value, or null when it has none. */
+  /** The number of a shared value; null for another value. */
   #numberOf(name: string, value: unknown): number | null {
     if (value === null || typeof value === 'boolean') return this.#values.numberOfWord(value)
     return this.#shared.has(name) ? this.#values.numberOf(value) : null
@@ -178,7 +181,7 @@ export class RowPacker<Row extends object> {
     this.#out[this.#at++] = byte
   }
 
-  /** Seven bits a byte, the lowest first. */
+  /** A varint: seven bits a byte, lowest first. */
   #count(count: number): void {
     let rest = count
     for (; rest > 127; rest >>>= 7) this.#byte((rest & 127) | 128)

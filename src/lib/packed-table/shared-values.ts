@@ -1,14 +1,14 @@
-// Values that many rows have in common, each stored once and known by its number. Bounded; they stay for as long as this does.
+// Values that many rows share, each stored once under a number. Bounded; never removed.
 
 const MOST_SHARED = 65_536
 const MOST_SHARED_CHARACTERS = 256
 
 export class SharedValues {
   readonly #values: unknown[] = [null, true, false]
-  /** By the text, or by the JSON of what is none. */
+  /** By the text, or by the JSON of other values. */
   readonly #texts = new Map<string, number>()
   readonly #others = new Map<string, number>()
-  /** Those that are objects themselves: read from one row, they are written into the next. */
+  /** By identity: an object that was read from one row is often written into the next. */
   readonly #objects = new Map<unknown, number>()
   #lastPrefix = { text: '', number: -1 }
 
@@ -21,7 +21,7 @@ export class SharedValues {
     return value === null ? 0 : value ? 1 : 2
   }
 
-  /** Null when there is no room for another one. */
+  /** Null when there is no room for another value. */
   numberOf(value: unknown): number | null {
     if (typeof value === 'string') return this.#texts.get(value) ?? this.#share(this.#texts, value, value)
     const number = this.#objects.get(value)
@@ -30,7 +30,7 @@ export class SharedValues {
     return this.#others.get(json) ?? this.#shareOther(json)
   }
 
-  /** The number of what a text begins with. */
+  /** The number of a text's beginning. */
   numberOfPrefix(text: string, length: number): number | null {
     const last = this.#lastPrefix
     if (last.number !== -1 && last.text.length === length && text.startsWith(last.text)) return last.number

@@ -1,11 +1,11 @@
-// The 16 bytes of a UUID as it is spelled in ids: 36 characters, lower-case.
+// The 16 bytes of a UUID as ids spell it: 36 characters, lower case.
 import { readDigits, writeDigits } from './hex-digits.ts'
 
 export const UUID_BYTES = 16
 export const UUID_CHARACTERS = 36
 const HYPHEN = 0x2d
 
-/** Of what is put before a UUID, in characters. */
+/** Characters before a UUID at most. */
 const MOST_PREFIX = 32
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
 const ASCII = /^[\x00-\x7f]*$/
@@ -18,7 +18,10 @@ const isHyphenated = (text: string, from: number): boolean =>
   text.charCodeAt(from + 18) === HYPHEN &&
   text.charCodeAt(from + 23) === HYPHEN
 
-/** Writes the bytes of what stands there in the text. False when it is no UUID that would be read as it is written: what was written means nothing then. */
+/**
+ * Writes the bytes of the UUID at `from`. False for a text that would be read differently: the written bytes are
+ * invalid then.
+ */
 export const readUuid = (text: string, from: number, into: Uint8Array, at: number): boolean =>
   isHyphenated(text, from) &&
   readDigits(text, from, 8, into, at) &&
@@ -27,7 +30,7 @@ export const readUuid = (text: string, from: number, into: Uint8Array, at: numbe
   readDigits(text, from + 19, 4, into, at + 8) &&
   readDigits(text, from + 24, 12, into, at + 10)
 
-/** The text of a UUID behind what an id begins with: one string, made once. */
+/** The text of a UUID behind its prefix, made as one string. */
 export const uuidText = (bytes: Uint8Array, at: number, prefix = ''): string => {
   if (prefix !== scratchPrefix && !putPrefix(prefix)) return `${prefix}${uuidText(bytes, at)}`
   const from = prefix.length
@@ -41,7 +44,9 @@ export const uuidText = (bytes: Uint8Array, at: number, prefix = ''): string => 
 
 let scratchPrefix = ''
 
-/** What is read together mostly begins alike. False, and nothing put, when it has no room or is not all ASCII. */
+/**
+ * Ids that are read together mostly share a prefix. False, and nothing written, when it is too long or not all ASCII.
+ */
 const putPrefix = (prefix: string): boolean => {
   if (prefix.length > MOST_PREFIX || !ASCII.test(prefix)) return false
   scratch.fill(HYPHEN)

@@ -1,5 +1,5 @@
-// What the gateway says about itself: one JSON line for each event, a short readable form on a terminal.
-// Not the log (that is `src/log/`). Callers pass ids, counts and reasons; never bodies, prompts, keys or secrets.
+// What the gateway reports about itself: one JSON line an event, or a short readable line on a terminal. This is not
+// the log (`src/log/`). Callers pass ids, counts and reasons; never bodies, prompts, keys or secrets.
 
 export type DiagnosticLevel = 'debug' | 'info' | 'warn' | 'error'
 export type Fields = Readonly<Record<string, unknown>>
@@ -18,11 +18,11 @@ export interface DiagnosticsDeps {
 const LEVELS: readonly DiagnosticLevel[] = ['debug', 'info', 'warn', 'error']
 const MAX_FIELD_CHARS = 1_024
 const MAX_FIELDS = 32
-/** Of one event, in one second; what is beyond is counted and told with the next line. */
+/** Lines of one event in one second; those beyond are counted, and the next line reports how many were suppressed. */
 const MAX_REPEATS = 20
 const MAX_EVENT_NAMES = 1_024
 
-/** A key of ours or a bearer value never leaves through an error text that quotes it. */
+/** Removes a gateway key or a bearer value that an error text quotes. */
 const scrub = (text: string): string =>
   text.replace(/gw_live_[A-Za-z0-9]+/g, 'gw_live_[redacted]').replace(/\b(Bearer|Basic) +\S+/gi, '$1 [redacted]')
 
@@ -49,7 +49,7 @@ export const createDiagnostics = ({ level, readable, write, nowMs }: Diagnostics
   const least = LEVELS.indexOf(level)
   const seen = new Map<string, { second: number; count: number; dropped: number }>()
 
-  /** How many lines of this event were dropped before this one; null when this one is to be dropped too. */
+  /** How many lines of this event were suppressed before this one; null when this one is suppressed too. */
   const admit = (event: string, atMs: number): number | null => {
     const second = Math.floor(atMs / 1_000)
     const entry = seen.get(event)

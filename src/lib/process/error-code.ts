@@ -1,4 +1,4 @@
-// System errors carry a code (`ENOENT`, `EADDRINUSE`, `ECONNREFUSED`); TypeScript does not know.
+// System errors carry a code (`ENOENT`, `EADDRINUSE`, `ECONNREFUSED`) that TypeScript does not declare.
 
 /** The `code` of an error, or null. */
 export const codeOf = (error: unknown): string | null =>

@@ -1,57 +1,60 @@
-// Named places at which a fault rig ends or stops this process, to see what is there when it starts again. Off, as always outside tests, such a place
-// costs a comparison with null.
+// Named places at which a fault test ends or stops this process, to check what the next start finds. Disarmed, as
+// always outside tests, such a place costs a comparison with null.
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 
 export const FAILPOINTS = [
-  /** The request is admitted, no provider is asked yet. */
+  /** The request is admitted; no provider has been called. */
   'admitted',
-  /** More of a stream is waited for. */
+  /** The next part of a stream is awaited. */
   'mid_stream',
-  /** The outcome is where its durability says, the client is not told. */
+  /** The outcome is as durable as configured; the client has no end of the response yet. */
   'settled',
-  /** A batch of the spool is gathered, nothing of it is in the file. */
+  /** A batch of the spool is gathered; nothing of it is in the file. */
   'spool_before_write',
-  /** It is in the file, not synced, and nobody is told. */
+  /** The batch is in the file, not synced and not acknowledged. */
   'spool_written',
-  /** It is synced, and nobody is told. */
+  /** The batch is synced and not acknowledged. */
   'spool_synced',
-  /** The head of a segment is written under another name. */
+  /** The head of a segment is written under a temporary name. */
   'segment_unnamed',
   /** The sender has read a batch and not sent it. */
   'sender_before_append',
-  /** The log has the batch, the watermark does not say so. */
+  /** The log has the batch; the watermark does not include it. */
   'sender_appended',
   /** The new watermark stands beside the old one. */
   'watermark_unnamed',
   /** A decision is made and not sent. */
   'control_before_append',
-  /** The log has the decision, nobody is told. */
+  /** The log has the decision; it is not acknowledged. */
   'control_appended',
-  /** A snapshot is whole, under another name. */
+  /** A snapshot is complete, under a temporary name. */
   'snapshot_unnamed',
-  /** Position and rows of a batch are written, the transaction is open. */
+  /** Position and rows of a batch are written; the transaction is open. */
   'projection_written',
-  /** The transaction is committed, the worker does not know. */
+  /** The transaction is committed; the worker has no confirmation. */
   'projection_committed',
 ] as const
 
 export type Failpoint = (typeof FAILPOINTS)[number]
 
-/** `kill`: as `kill -9`. `stop`: as SIGSTOP, until somebody sends SIGCONT. */
+/** `kill`: as `kill -9`. `stop`: as SIGSTOP, until a SIGCONT. */
 const ACTIONS = { kill: 'SIGKILL', stop: 'SIGSTOP' } as const
 
 const FORM = /^([a-z_]+):(kill|stop)@([1-9]\d{0,8})$/
-/** Threads that are made later find it there. */
+/** Threads that are started later read it from there. */
 const FOR_THREADS = 'gatelog-failpoint'
 
 let reached: ((name: Failpoint) => void) | null = null
 
-/** A place where the process may be ended. */
+/** A place where a fault test may end the process. */
 export const failpoint = (name: Failpoint): void => {
   if (reached !== null) reached(name)
 }
 
-/** `settled:kill@17`: the 17th time that this process, or one thread of it, comes to `settled`. False when the text says nothing like it. */
+/**
+ * Arms one place: `settled:kill@17` acts the 17th time that this process, or one thread of it, reaches `settled`. False
+ * for a text of another form.
+ */
 export const armFailpoint = (text: string): boolean => {
   const [, name, action, times] = FORM.exec(text) ?? []
   if (name === undefined || !FAILPOINTS.some((known) => known === name)) return false

@@ -1,4 +1,5 @@
-// What the kernel keeps of files in memory and on the disk: when it writes them, when it may let them go. Hints, on Linux; nothing elsewhere.
+// Hints to the kernel about its page cache: when it writes pages of a file, when it may drop them. Linux only; no
+// effect elsewhere.
 import { closeSync, openSync } from 'node:fs'
 import { systemFunctions } from './system-library.ts'
 
@@ -18,13 +19,19 @@ const system =
       })
     : null
 
-/** Begins to write these bytes to the disk and does not wait for it, unless the disk's queue is full. Makes nothing durable: neither lengths nor the disk's own cache are written. */
+/**
+ * Starts writing these bytes to the disk without waiting, unless the disk's queue is full. Makes nothing durable:
+ * neither the file's length nor the disk's own cache is written.
+ */
 export const startWriting = (path: string, start: number, length: number): void => {
   if (system === null) return
   onFile(path, (fd) => system.sync_file_range(fd, start, length, SYNC_FILE_RANGE_WRITE))
 }
 
-/** Lets go of what is cached of these bytes, in whole pages. Bytes that are not on the disk yet stay; a later read of the others is one from the disk. */
+/**
+ * Drops the cached whole pages of these bytes. Pages that are not on the disk yet stay; a later read of the others
+ * reads the disk.
+ */
 export const forgetCached = (path: string, start: number, length: number): void => {
   if (system === null) return
   onFile(path, (fd) => system.posix_fadvise(fd, start, length, POSIX_FADV_DONTNEED))
@@ -35,7 +42,7 @@ const onFile = (path: string, hint: (fd: number) => void): void => {
   try {
     fd = openSync(path, 'r')
   } catch {
-    // It is gone, and with it what was cached; or there are no descriptors left, and it stays.
+    // The file is gone, and its cached pages with it; or no descriptor is left, and the pages stay.
     return
   }
   hint(fd)

@@ -1,4 +1,4 @@
-// A value against a TypeBox schema: the first flaw in words, with the name of the field that is to blame.
+// Checks a value against a TypeBox schema: the first error as text, with the name of the field at fault.
 import { nearest } from '../text/nearest.ts'
 import { type TSchema, type TypeCheck, TypeCompiler } from './schema.ts'
 
@@ -21,7 +21,7 @@ const checkOf = (schema: TSchema): TypeCheck<TSchema> => {
   return check
 }
 
-/** Names that a client makes up may be as long as a body. */
+/** Field names come from clients and may be as long as a body. */
 const MOST_PATH_CHARS = 256
 
 /** `/strategy_params/weights/cost` -> `strategy_params.weights.cost` */
@@ -37,7 +37,7 @@ const literalsOf = (schema: TSchema): string[] | null => {
   return members.map((member) => String(member.const))
 }
 
-/** The error that says most: of a nullable field the one of what it may be besides null. */
+/** The most specific error: of a nullable field, the one of its type besides null. */
 const deepest = (error: SchemaError): SchemaError => {
   if (literalsOf(error.schema) !== null || error.errors === undefined) return error
   for (const branch of error.errors) {
@@ -76,7 +76,7 @@ export interface Flaw {
   readonly message: string
 }
 
-/** The names that a closed object may have at this path: for the hint after an unknown field. */
+/** The field names that a closed object has at this path, for the hint after an unknown field. */
 const namesAt = (schema: TSchema, path: readonly string[]): string[] => {
   let at: TSchema | undefined = schema
   for (const part of path) {
@@ -90,13 +90,13 @@ const namesAt = (schema: TSchema, path: readonly string[]): string[] => {
   return Object.keys(target?.properties ?? {})
 }
 
-/** The first flaw of a value, or null when it is what the schema says. Never quotes the value: it may be a secret. */
+/** The first error of a value, or null when it matches the schema. Never quotes the value: it may be a secret. */
 export const flawOf = (schema: TSchema, value: unknown): Flaw | null => {
   const check = checkOf(schema)
   if (check.Check(value)) return null
   const errors = [...check.Errors(value)] as unknown as SchemaError[]
   const found = errors.map(deepest)
-  // An unknown field is told first: it explains the missing one that it was meant to be.
+  // An unknown field comes first: it explains the missing field whose name was mistyped.
   const error = found.find(({ message }) => message === 'Unexpected property') ?? found[0]!
   const param = dotted(error.path)
   if (error.message === 'Unexpected property') {

@@ -1,8 +1,11 @@
-// Bytes as text without a view of them: the first view of a read makes a buffer, which costs 1 % of a request.
+// Text of bytes without a view of them: the first view of a read materialises a buffer, which costs 1 % of a request.
 
 const BYTE_ORDER_MARK = 0xfeff
 
-/** What stands there of UTF-8 as text, or null (then it was made for nothing, which is seldom) where that is not beyond doubt: with a byte order mark, or with the sign that stands for bytes that are none. */
+/**
+ * UTF-8 bytes as text, or null (after decoding, which is rare) when the text may not stand for exactly these bytes:
+ * with a byte order mark, or with the replacement character.
+ */
 export const plainText = (bytes: Buffer, from: number, to: number): string | null => {
   const text = bytes.toString('utf8', from, to)
   return text.charCodeAt(0) === BYTE_ORDER_MARK || text.includes('\ufffd') ? null : text

@@ -1,4 +1,4 @@
-// "Did you mean": the known name that a mistyped one most likely stands for.
+// "Did you mean": the listed name that a mistyped one most likely stands for.
 
 /** The name within two edits (one, for names of up to four letters), or null. */
 export const nearest = (typed: string, names: Iterable<string>): string | null => {
@@ -14,7 +14,10 @@ export const nearest = (typed: string, names: Iterable<string>): string | null =
   return best
 }
 
-/** Edits between two names: a letter added, dropped, changed, or swapped with its neighbour. Names are short: a few hundred steps at most. */
+/**
+ * Edits between two names: a letter added, dropped, changed, or swapped with its neighbour. Longer names than 64
+ * characters count as infinitely far, which bounds the steps.
+ */
 const distance = (left: string, right: string): number => {
   if (left.length > 64 || right.length > 64) return Number.POSITIVE_INFINITY
   let beforeLast: number[] = []

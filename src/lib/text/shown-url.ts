@@ -1,10 +1,10 @@
-// A URL that may hold secrets, as it may be shown.
+// A URL that may hold secrets, in a form that may be shown.
 
 const REDACTED = '[redacted]'
 
 /**
- * Scheme, host and path; who logs in and the query are `[redacted]`. So is all of a text that is no URL with `//`, or in which a slip in the password
- * (an `@`, `/`, `?` or `#` that is not encoded) may have moved a part of it behind the host.
+ * Scheme, host and path; login and query are replaced by `[redacted]`. So is all of a text that is no URL with `//`, or
+ * in which an unencoded `@`, `/`, `?` or `#` in the password may have moved a part of it behind the host.
  */
 export const shownUrl = (text: string): string => {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text) || !URL.canParse(text)) return REDACTED

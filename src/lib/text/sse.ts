@@ -1,48 +1,60 @@
-// Server-sent events: a parser that may be cut at any byte, and the frames that we write.
+// Server-sent events: a parser whose input may be cut at any byte, and the events that the gateway writes.
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 
 export interface SseEvent {
   /** `event:` field, or null. */
   readonly event: string | null
   readonly data: string
-  /** Set when this is no event but a run of whole frames that a `Skimmer` took: `data` is their text as it is to go on, and this what they count. */
+  /**
+   * Set for a run of whole events that a `Skimmer` took: `data` is their text to be forwarded, `skimmed` the skimmer's
+   * count.
+   */
   readonly skimmed?: number
 }
 
-/** Takes whole frames without their events being made. It sees text without carriage returns only, and only where a frame begins. */
+/**
+ * Takes runs of whole events without making an object of each. It receives text without carriage returns only, from the
+ * beginning of an event on.
+ */
 export interface Skimmer {
-  /** Takes as many frames as it will from there on; answers where they end, `from` when it takes none. */
+  /** Takes events from `from` on; returns where they end, `from` when it takes none. */
   skim(text: string, from: number): number
-  /** Those that it took last, as they are to go on. Answered once. */
+  /** The text of the last run, to be forwarded. To be called once. */
   takeRun(): string
-  /** A count of its own of them. */
+  /** The skimmer's own count of the last run. */
   readonly skimmed: number
 }
 
-/** A line or an event grew beyond the limit: the upstream is broken or hostile. */
+/** A line or an event exceeds the limit: the upstream is broken or hostile. */
 export class SseTooLarge extends Error {
   override readonly name = 'SseTooLarge'
 }
 
-/** A frame of a binary framing does not match its checksum or its own lengths: what follows it cannot be read either. */
+/** A frame of a binary framing contradicts its checksum or its lengths: what follows cannot be read either. */
 export class FrameDamaged extends Error {
   override readonly name = 'FrameDamaged'
 }
 
-/** Bytes of a stream to events, cut anywhere. Of server-sent events here; other framings answer the same. */
+/** Bytes of a stream to events, cut anywhere. Here of server-sent events; other framings implement it as well. */
 export interface EventParser {
-  /** The events that these bytes complete, in order; keeps no view of the bytes. Throws SseTooLarge or FrameDamaged; the parser is of no use after that. */
+  /**
+   * The events that these bytes complete, in order; retains no view of the bytes. Throws SseTooLarge or FrameDamaged;
+   * the parser must not be used afterwards.
+   */
   push(bytes: Uint8Array): SseEvent[]
-  /** Whether the next bytes may come as text, to `pushText`: what came before did not end within a character. */
+  /** Whether the next bytes may come as text, to `pushText`: the earlier bytes did not end within a character. */
   readonly takesText?: boolean
   pushText?(text: string): SseEvent[]
-  /** What the end of the body completes: an event whose blank line is missing (the standard drops it, but some servers end so after `[DONE]`). */
+  /**
+   * The event that the end of the body completes: one without its blank line. The standard drops it, but some servers
+   * end so after `[DONE]`.
+   */
   end(): SseEvent[]
 }
 
 /**
  * The WHATWG grammar: CR, LF or CRLF, one leading BOM, comments and unknown fields ignored, `data` lines joined by LF.
- * `maxEventChars` bounds what is held of an event that has not ended.
+ * `maxEventChars` bounds what is buffered of an event that has not ended.
  */
 export const createSseParser = (maxEventChars = 8 * 1024 * 1024, skimmer: Skimmer | null = null): EventParser =>
   new SseParser(maxEventChars, skimmer)
@@ -52,9 +64,9 @@ class SseParser implements EventParser {
   readonly #utf8 = new Utf8Pieces()
   #events = NO_EVENTS
   #tooLarge = false
-  /** Made when the first frame comes that is not of the one common form: most streams hold none. */
+  /** Made when the first event comes that is not in the common form: most streams have none. */
   #parser: EventSourceParser | null = null
-  /** The parser holds nothing: what comes next starts a frame. */
+  /** The parser buffers nothing: what comes next begins an event. */
   #clean = true
 
   constructor(
@@ -88,7 +100,7 @@ class SseParser implements EventParser {
     this.#events = events
     let from = 0
     if (!this.#clean) {
-      // The frame that was cut ends at the first blank line; what follows it is read in the common form again.
+      // The event that was cut ends at the first blank line; what follows is read in the common form again.
       const end = text.indexOf('\n\n')
       if (end !== -1 && end + 2 < text.length) {
         this.#parser!.feed(text.slice(0, end + 2))
@@ -102,7 +114,7 @@ class SseParser implements EventParser {
       this.#parser.feed(from === 0 ? text : text.slice(from))
       this.#clean = text.endsWith('\n\n')
     }
-    // Not kept: they hold the text of a whole read, for as long as nobody asks for the next one.
+    // Not retained: the events hold the text of a whole read until the next one.
     this.#events = NO_EVENTS
     if (this.#tooLarge) throw new SseTooLarge(`an event of the stream exceeds ${this.maxEventChars} characters`)
     return events
@@ -123,7 +135,10 @@ class SseParser implements EventParser {
 
 const NO_EVENTS: SseEvent[] = []
 
-/** The frame that such a read ends within is made text by itself: as a slice it would keep the text of all until its end comes. Shorter ones may come as text. */
+/**
+ * In a read of this size the unfinished last event is decoded by itself: as a slice it would retain the text of the
+ * whole read. Shorter reads may come as text.
+ */
 export const LONG_BYTES = 4 * 1024
 
 /** How many of the bytes end with the last blank line in the common form. */
@@ -135,11 +150,14 @@ const wholeFrames = (bytes: Uint8Array): number => {
 const FIRST = new TextDecoder()
 const LATER = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** Bytes to text, cut anywhere. While every piece ends with a whole character the shared decoders do: one of its own costs a stream microseconds. */
+/**
+ * Bytes to text, cut anywhere. While every piece ends with a whole character the shared decoders serve; a decoder for
+ * the stream is made only for a cut character, since it is expensive.
+ */
 class Utf8Pieces {
-  /** A byte order mark is no more than a character from now on. */
+  /** From now on a byte order mark is a character. */
   isStarted = false
-  /** Holds back half a character. */
+  /** Buffers half a character. */
   #own: TextDecoder | null = null
 
   decode(bytes: Uint8Array): string {
@@ -152,7 +170,7 @@ class Utf8Pieces {
     return text
   }
 
-  /** Nothing is held back. */
+  /** Nothing is buffered. */
   get isWhole(): boolean {
     return this.#own === null
   }
@@ -164,7 +182,10 @@ class Utf8Pieces {
 
 const PLAIN = 'data: '
 
-/** Reads whole frames of the one common form, `data: ...` and a blank line, three times as fast; answers how far it came. The parser has the rest. */
+/**
+ * Reads whole events of the common form, `data: ...` and a blank line; returns how far it came. The parser reads the
+ * rest, and takes three times as long.
+ */
 const plainFrames = (
   text: string,
   start: number,
@@ -190,7 +211,10 @@ const plainFrames = (
   return from
 }
 
-/** One `data` frame. Line ends inside JSON text can only be space between tokens, so they become spaces: a frame is always one line. */
+/**
+ * One `data` event. Line ends in JSON text can only be space between tokens, so they become spaces: an event is always
+ * one line.
+ */
 export const sseFrame = (json: string): string =>
   json.indexOf('\n') === -1 && json.indexOf('\r') === -1
     ? `data: ${json}\n\n`

@@ -1,21 +1,25 @@
-// Which texts can be stored, read and sent.
+// Which texts can be stored, displayed and sent.
 
-/** Whether a log of JSON and a database keep a text unchanged: one without NUL characters and halves of surrogate pairs. */
+/** Whether a JSON log and a database keep a text unchanged: it has no NUL character and no lone surrogate. */
 export const isStorable = (text: string): boolean => !text.includes('\u0000') && text.isWellFormed()
 
 /**
- * What a name may not hold, since it could show as another one: control characters, line ends, marks that turn the direction of text, and characters that
- * show nothing (Unicode's Default_Ignorable_Code_Point, among them fillers, joiners, selectors and tags; the blank of Braille, the null note, anchors).
+ * What a name must not contain, since it could look like another one: control characters, line ends, marks that turn
+ * the direction of text, and invisible characters (Unicode's Default_Ignorable_Code_Point, among them fillers, joiners,
+ * selectors and tags; the blank of Braille, the null note, anchors).
  */
 const UNREADABLE = /[\p{Cc}\p{Zl}\p{Zp}\p{DI}\u2800\uFFF9-\uFFFB\u{1D159}]/u
-/** Within an emoji that Unicode recommends (RGI) selectors, joiners and tags have their use: 👩‍💻, ❤️. */
+/** Within an emoji that Unicode recommends (RGI), selectors, joiners and tags are legitimate: 👩‍💻, ❤️. */
 const EMOJI = /\p{RGI_Emoji}/gv
-/** A name with a blank of another width or kind shows as the one with the ordinary blank. */
+/** A name with a blank of another width or kind looks like the one with the ordinary blank. */
 const ODD_BLANK = /[\p{Zs}--\u0020]/v
-/** Letters of Arabic that join no letter behind them. A zero-width non-joiner there shows nothing. */
+/** Arabic letters that join no letter behind them. A zero-width non-joiner there is invisible. */
 const UNJOINED =
   '\\u0621-\\u0625\\u0627\\u0629\\u062F-\\u0632\\u0648\\u0671-\\u0677\\u0688-\\u0699\\u06C0\\u06C3-\\u06CB\\u06CD\\u06CF\\u06D2\\u06D3\\u06D5\\u06EE\\u06EF'
-/** Scripts whose consonants join by a sign, and that sign: what a joiner beside it does is seen, and ordinary spelling needs it (ශ්‍රී, র‍্যা). */
+/**
+ * Scripts whose consonants join by a sign, and that sign: a joiner beside it is visible, and ordinary spelling needs it
+ * (ශ්‍රී, র‍্যা).
+ */
 const JOINING_SIGNS: Readonly<Record<string, string>> = {
   Devanagari: '\\u094D',
   Bengali: '\\u09CD',
@@ -33,7 +37,10 @@ const joinersBeside = ([script, sign]: readonly [string, string]): string => {
   const behind = `(?<=\\p{sc=${script}}${sign})(?:\\u200C(?=${letter})|\\u200D(?![\\p{M}\\u200C\\u200D]))`
   return `${behind}|(?<=${letter})\\u200D(?=${sign}${letter})`
 }
-/** Zero-width joiners and non-joiners that change what is seen: between letters of Arabic that would join (می‌خواهم), and beside those signs. */
+/**
+ * Zero-width joiners and non-joiners that are visible: between Arabic letters that would join (می‌خواهم), and beside
+ * those signs.
+ */
 const SEEN_JOINERS = new RegExp(
   [
     `(?<=[[\\p{scx=Arab}&&\\p{L}]--[${UNJOINED}]]\\p{M}*)\\u200C(?=[\\p{scx=Arab}&&\\p{L}])`,
@@ -43,14 +50,14 @@ const SEEN_JOINERS = new RegExp(
 )
 const NOTHING_TO_SEE = /^[\s\p{Cf}]+$/u
 
-/** Whether a text has characters, but none that anybody sees: blanks, and marks without a width. */
+/** Whether a text has characters, but no visible one: blanks, and marks without a width. */
 const isBlank = (text: string): boolean => NOTHING_TO_SEE.test(text)
 
-/** Whether a name is one that people can read in lists, terminals and reports, and tell from others. */
+/** Whether a name can be read in lists, terminals and reports, and told apart from others. */
 const isReadable = (name: string): boolean =>
   !UNREADABLE.test(name) || !UNREADABLE.test(name.replace(SEEN_JOINERS, '').replace(EMOJI, ''))
 
-/** What a name must not do, or null. */
+/** Which rule a name breaks, or null. */
 export const nameFlaw = (name: string): string | null => {
   if (isBlank(name)) return 'must not consist of blanks'
   if (ODD_BLANK.test(name)) return 'must not hold other blanks than the ordinary one (U+0020)'
@@ -58,7 +65,7 @@ export const nameFlaw = (name: string): string | null => {
   return 'must not hold control characters, nor such as show nothing or turn the direction of text'
 }
 
-/** What a secret must be that goes in a header, as a JSON Schema pattern: printable ASCII, not only blanks. */
+/** A secret that a header can carry, as a JSON Schema pattern: printable ASCII, not only blanks. */
 export const SECRET_PATTERN = '^ *[!-~][ -~]*$'
 const SECRET = new RegExp(SECRET_PATTERN)
 

@@ -1,17 +1,21 @@
-// Text that is going to be bytes, whole or in pieces that belong one after another: putting it together as one text first costs a copy of it in cold memory.
+// Text that will be written as bytes, whole or in pieces that follow one another. Joining the pieces first would copy
+// the text in cold memory.
 
-/** Text that writes itself: a record over a template (`text-template.ts`), whose characters are one byte each, or `TextBefore`, which is no part of a head. */
+/**
+ * Text that writes itself: a filled template (`text-template.ts`), one byte a character, or `TextBefore`, which is
+ * never part of a head.
+ */
 export interface WritesItself {
-  /** UTF-16 units of what it writes at most. */
+  /** Largest number of UTF-16 units that `write` writes. */
   readonly length: number
-  /** Into a buffer that has room for that; answers where it ends. */
+  /** Writes into a buffer with room for `length` units; returns where the text ends. */
   write(buffer: Buffer, at: number): number
   text(): string
 }
 
 /**
- * A text up to `end`. What stands behind it, all of ASCII, is written too, and what follows is written over that: no text is made of the part, which would be
- * one in cold memory that nobody keeps: with ids of records that are text only once somebody asks, 2 to 3 % of a request.
+ * A text up to `end`. The rest, which must be ASCII, is written too, and overwritten by what follows: no string is made
+ * of the part, which would be garbage in cold memory.
  */
 export class TextBefore implements WritesItself {
   constructor(
@@ -32,13 +36,15 @@ export class TextBefore implements WritesItself {
   }
 }
 
-/** A number stands for its digits, a text of which would be dearer. */
+/** A number stands for its decimal digits, without a string of them. */
 export type TextPiece = string | number | WritesItself
 export type TextPieces = string | readonly TextPiece[]
 
-/** Calls of the runtime cost as much as some dozens of characters, more where memory is cold. */
+/**
+ * Up to this length characters are written in a loop: a call of the runtime costs as much as some dozens of characters.
+ */
 const SHORT_CHARS = 40
-/** No number has more characters. */
+/** The longest text of a number. */
 const NUMBER_CHARS = 25
 
 export const wholeText = (text: TextPieces): string => {
@@ -48,7 +54,7 @@ export const wholeText = (text: TextPieces): string => {
   return whole
 }
 
-/** UTF-16 units, or a few more: a third of the bytes at least. */
+/** UTF-16 units, or a few more; at least a third of the bytes. */
 export const charsOf = (text: TextPieces): number => {
   if (typeof text === 'string') return text.length
   let chars = 0
@@ -61,13 +67,15 @@ export const charsOf = (text: TextPieces): number => {
 }
 
 type Write = (this: Buffer, text: string, at: number) => number
-/** What Node and Bun call the ways in which `write` goes once it has read its arguments: 50 ns instead of 83 for 100 characters, some twenty times a request. */
+/**
+ * The functions of Node and Bun behind `Buffer.write`, without its checks of arguments (`bench -- tricks`, answers).
+ */
 const { utf8Write, latin1Write } = Buffer.prototype as unknown as Record<'utf8Write' | 'latin1Write', Write>
 
-/** Writes a text as UTF-8 into a buffer that has room for it; answers how many bytes that was. */
+/** Writes a text as UTF-8 into a buffer with room for it; returns the number of bytes. */
 export const writeUtf8 = (buffer: Buffer, at: number, text: string): number => utf8Write.call(buffer, text, at)
 
-/** Writes it as UTF-8 into a buffer that has room for it; answers where it ends. */
+/** Writes text as UTF-8 into a buffer with room for it; returns where it ends. */
 export const writeText = (buffer: Buffer, at: number, text: TextPieces): number => {
   if (typeof text === 'string') return at + writeUtf8(buffer, at, text)
   let end = at
@@ -80,7 +88,7 @@ export const writeText = (buffer: Buffer, at: number, text: TextPieces): number 
   return end
 }
 
-/** Bytes of text whose characters are one each. */
+/** Bytes of text whose characters are one byte each. */
 export const latin1Length = (text: TextPieces): number => {
   if (typeof text === 'string') return text.length
   let bytes = 0
@@ -92,7 +100,7 @@ export const latin1Length = (text: TextPieces): number => {
   return bytes
 }
 
-/** Writes text whose characters are one byte each; answers where it ends. */
+/** Writes text whose characters are one byte each; returns where it ends. */
 export const writeLatin1 = (buffer: Buffer, at: number, text: TextPieces): number => {
   if (typeof text === 'string') return writeBytes(buffer, at, text)
   let end = at
@@ -124,11 +132,13 @@ const writeShort = (buffer: Buffer, at: number, text: string): number => {
 const BILLION = 1_000_000_000
 const BILLION_DIGITS = 9
 
-/** Whether it is one of the whole numbers whose digits are made here in one go. */
+/** Whether it is a whole number whose digits are written in one go. */
 const isSmall = (value: number): boolean => (value | 0) === value && value >= 0
-/** In two. */
+/** Whether it is a whole number whose digits are written in two parts. */
 const isLarge = (value: number): boolean => value >= BILLION && Number.isSafeInteger(value)
-/** Of a large one: less than ten million. Divided down and put right: near its end the quotient of a double may be one more. */
+/**
+ * The billions in a large number, less than ten million. The rounded quotient may be one too high, so it is corrected.
+ */
 const billionsIn = (value: number): number => {
   const billions = Math.floor(value / BILLION)
   return billions * BILLION > value ? billions - 1 : billions
@@ -139,7 +149,7 @@ const digitsOf = (value: number): number => {
   return isLarge(value) ? digitCount(billionsIn(value)) + BILLION_DIGITS : String(value).length
 }
 
-/** Compared instead of counted up: most are short. */
+/** By comparisons: most numbers are short. */
 const digitCount = (value: number): number => {
   if (value < 100) return value < 10 ? 1 : 2
   if (value < 10_000) return value < 1_000 ? 3 : 4
@@ -148,7 +158,7 @@ const digitCount = (value: number): number => {
   return value < BILLION ? 9 : 10
 }
 
-/** Answers where it ends. */
+/** Writes the digits of a number; returns where they end. */
 export const writeNumber = (buffer: Buffer, at: number, value: number): number => {
   if (isSmall(value)) return writeDigits(buffer, at, at + digitCount(value), value | 0)
   if (!isLarge(value)) return writeShort(buffer, at, String(value))
@@ -157,7 +167,7 @@ export const writeNumber = (buffer: Buffer, at: number, value: number): number =
   return writeDigits(buffer, middle, middle + BILLION_DIGITS, (value - billions * BILLION) | 0)
 }
 
-/** Fills `[at, end)` with the last digits of a small number; answers `end`. */
+/** Fills `[at, end)` with the last digits of a small number; returns `end`. */
 const writeDigits = (buffer: Buffer, at: number, end: number, value: number): number => {
   let rest = value
   for (let place = end - 1; place >= at; place--) {

@@ -1,24 +1,24 @@
-// JSON text of which only a few values change: its bytes are made once, then copied as a whole, and the values written over spaces that are kept for them. Made
-// value by value the two records of a request take 7 to 11 us of a processor in a loop, and more where memory is cold; this way 4.5 to 6.5 (docs/decisions/0052).
+// JSON text of which only a few values change: its bytes are made once, then copied as a whole, and the values written
+// over spaces that are reserved for them. Why, and its gain: docs/decisions/0052-records-written-over.md.
 import { type WritesItself, writeNumber, writeUtf8 } from './text-pieces.ts'
 
-/** A text holds letters, digits and signs that need no escape in JSON. A number is whole and not negative. */
+/** A text has letters, digits and signs that need no escape in JSON. A number is whole and not negative. */
 export type GapValue = string | number | null
 
-/** Beyond what is counted anywhere, and all of one length. */
+/** Beyond every number that occurs, and all gaps have the same length. */
 const FIRST_GAP = 8_000_000_000_000_000
 const GAP_CHARS = String(FIRST_GAP).length
-/** How much room a number has: as much as it needs and what the next ones of its kind may. */
+/** Characters reserved for a number: what it needs and larger numbers of its kind may need. */
 const ROOMS = [6, 10, 13, 16]
 const LEAST_TEXT_ROOM = 40
-/** A longer one may end with a number that is counted up. */
+/** A longer text may end with a number that grows. */
 const TEXT_SLACK = 4
 
 const TEXT = -1
 const QUOTE = 0x22
 const NULL = Buffer.from('null')
 
-/** What stands in a text where the number of a gap belongs, and, by `String`, that of a text. */
+/** The placeholder of the number of a gap and, by `String`, of the text of one. */
 export const gap = (place: number): number => FIRST_GAP + place
 
 const roomOf = (value: GapValue): number => {
@@ -32,15 +32,17 @@ export class TextTemplate {
     readonly bytes: Buffer,
     private readonly offsets: readonly number[],
     private readonly rooms: readonly number[],
-    /** The least number that has no room; of a text -1. */
+    /** The least number that has no room; -1 for a text. */
     private readonly limits: readonly number[],
-    /** Whether a number ends a text, as that of an id does: its quote stands right behind it. */
+    /** Whether a number ends a quoted text, as in an id: its quote follows directly. */
     private readonly endsText: readonly boolean[],
   ) {}
 
   /**
-   * Of a JSON text in which `gap(i)`, in quotes for a text, stands for the i-th of the values. A number may also end a text in quotes. Null: it holds characters of more than one byte, or one of the
-   * gaps not once, which somebody's name could bring about. `outgrown`: one of the same text that had no room for them; this one has room for what fitted there too.
+   * Makes a template of a JSON text in which `gap(i)`, in quotes for a text, stands for the i-th of the values. A
+   * number may also end a quoted text. Null when the text has characters of more than one byte, or does not contain
+   * each gap exactly once, which a client's text could cause. `outgrown`: the template of the same text that had no
+   * room for the values; the new one has room for what fitted there too.
    */
   static of(json: string, values: readonly GapValue[], outgrown: TextTemplate | null = null): TextTemplate | null {
     if (Buffer.byteLength(json) !== json.length) return null
@@ -69,7 +71,10 @@ export class TextTemplate {
     )
   }
 
-  /** The text with these values, each of the kind that the first ones were of, or null for a number that ends no text; null where one of them has no room. */
+  /**
+   * The text with these values, each of the type of the first ones, or null for a number that ends no text. Null where
+   * a value has no room.
+   */
   filled(values: readonly GapValue[]): FilledText | null {
     if (values.length !== this.offsets.length) return null
     for (let i = 0; i < values.length; i++) if (!this.hasRoom(values[i]!, i)) return null
@@ -98,7 +103,10 @@ export class TextTemplate {
   }
 }
 
-/** The template of one text, made when it is first filled and again when values outgrow it; once it cannot be made, or not be filled, never again. */
+/**
+ * The template of one text, made when it is first filled and remade when values outgrow it. Once it cannot be made or
+ * filled it is not tried again.
+ */
 export class GrowingTemplate {
   #template: TextTemplate | null = null
   #isGivenUp = false
@@ -121,7 +129,7 @@ const writeNull = (buffer: Buffer, at: number): void => {
   for (let i = 0; i < NULL.length; i++) buffer[at + i] = NULL[i]!
 }
 
-/** Spaces stand behind values that are shorter than their room. */
+/** Spaces follow values that are shorter than their room. */
 export class FilledText implements WritesItself {
   constructor(
     private readonly template: TextTemplate,

@@ -1,10 +1,10 @@
-// How often the end of the log is confirmed, and what follows for those who refuse to serve from what is older.
+// How often a reader confirms the end of the log, and the least staleness bound that follows from it.
 
-/** Between the answer to one question for the end of the log and the next question. */
+/** From the reply to one request for the end of the log to the next request. */
 export const CONFIRM_EVERY_MS = 2_000
 
 /**
- * What is known of the end is up to one period old, and as old as the answers take, where all is well. A bound below three periods would refuse requests of a
- * healthy instance, or for a single question that was lost.
+ * In normal operation the confirmed end is at most one period old, plus the time of a reply. A bound below three
+ * periods would refuse requests of a healthy instance, or after a single lost reply.
  */
 export const LEAST_MAX_STALENESS_MS = 3 * CONFIRM_EVERY_MS

@@ -1,4 +1,5 @@
-// Durations as the API and the settings write them: `30s`, `1h30m`, `250ms`. Hours are the largest unit: a day is `24h`.
+// Durations as the API and the settings write them: `30s`, `1h30m`, `250ms`. Hours are the largest unit: a day is
+// `24h`.
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 

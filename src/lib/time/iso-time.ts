@@ -1,18 +1,19 @@
-// Times as `Date.toISOString` writes them, to Unix milliseconds and back without an object for each: for what is packed and read millions of times.
-// Years 1970 to 9999.
+// Times as `Date.toISOString` writes them, to Unix milliseconds and back without an object each, for values that are
+// packed and read millions of times. Years 1970 to 9999.
 
 const DAY_MS = 86_400_000
 const CHARACTERS = 24
 const ZERO = 0x30
 const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const
-/** Days from 1 March of the year 0, with which counting begins so that a leap day is a year's last, to 1970. */
+/** Days from 1 March of the year 0 to 1970. Counting from March makes a leap day the last day of its year. */
 const DAYS_TO_EPOCH = 719_468
 const DAYS_OF_400_YEARS = 146_097
 const MOST_MS = 253_402_300_800_000
 
+// Shared by all calls of `isoText`, each of which sets every digit, or finds the day's digits set.
 const scratch = Buffer.from('0000-00-00T00:00:00.000Z')
 
-/** What two digits say; beyond 99 or below 0 when one is no digit. */
+/** The number that two digits stand for; NaN when one is no digit. */
 const twoAt = (text: string, at: number): number => {
   const high = text.charCodeAt(at) - ZERO
   const low = text.charCodeAt(at + 1) - ZERO
@@ -30,13 +31,13 @@ const isPunctuated = (text: string): boolean =>
 
 const isLeap = (year: number): boolean => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
 
-/** Whether a calendar has this day (`YYYY-MM-DD`): the platform takes 2026-02-30 for the second of March. */
+/** Whether the calendar has this day (`YYYY-MM-DD`): the platform reads 2026-02-30 as 2 March. */
 export const isDay = (date: string): boolean => {
   const ms = Date.parse(`${date}T00:00:00Z`)
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date)
 }
 
-/** Milliseconds of a time that is spelled exactly so, and is one; NaN for any other text. */
+/** Unix milliseconds of a time in exactly this form; NaN for any other text. */
 export const isoMs = (text: string): number => {
   if (text.length !== CHARACTERS || !isPunctuated(text)) return Number.NaN
   const year = twoAt(text, 0) * 100 + twoAt(text, 2)
@@ -70,7 +71,10 @@ const putTwo = (at: number, value: number): void => {
 
 let putDay = -1
 
-/** The day stands in the scratch until another one is asked for: what is read together is mostly of one day. */
+/**
+ * The digits of a day stay in the scratch until another day is written: times that are read together mostly share a
+ * day.
+ */
 const putDate = (days: number): void => {
   if (days === putDay) return
   putDay = days
@@ -90,7 +94,7 @@ const putDate = (days: number): void => {
   putTwo(8, dayOfYear - Math.floor((153 * shifted + 2) / 5) + 1)
 }
 
-/** The text of a time; as the platform says it when it is before 1970 or after 9999. */
+/** The text of a time; the platform's form before 1970 and after 9999. */
 export const isoText = (atMs: number): string => {
   if (!(atMs >= 0 && atMs < MOST_MS)) return new Date(atMs).toISOString()
   const days = Math.floor(atMs / DAY_MS)

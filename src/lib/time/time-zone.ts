@@ -1,8 +1,9 @@
-// Instants and what clocks on the wall show then. Local times are numbers too: the milliseconds that a clock would have counted since 1970 if it were in UTC.
+// Instants and the local times of zones. A local time is a number too: the milliseconds since 1970 that a clock set to
+// it would have counted in UTC.
 
 const DAY_MS = 86_400_000
 const formats = new Map<string, Intl.DateTimeFormat>()
-/** There are about 600 zones; whoever writes names in every spelling does not fill the memory. */
+/** There are about 600 zones; the bound holds also when clients spell names in different cases. */
 const MOST_FORMATS = 1_024
 
 const formatOf = (zone: string): Intl.DateTimeFormat => {
@@ -18,18 +19,22 @@ const formatOf = (zone: string): Intl.DateTimeFormat => {
   return made
 }
 
-/** Whether this is the IANA name of a time zone (`Europe/Berlin`, `UTC`). Bare offsets are none: they know no summer time. */
+/**
+ * Whether this is the IANA name of a time zone (`Europe/Berlin`, `UTC`). Bare offsets are refused: they have no summer
+ * time.
+ */
 export const isTimeZone = (name: string): boolean => {
   if (!/^[A-Za-z]/.test(name)) return false
   try {
     formatOf(name)
     return true
   } catch {
-    return false // a RangeError is how Intl says no
+    // Intl throws a RangeError for an unknown name.
+    return false
   }
 }
 
-/** How far the clocks of a zone are ahead of UTC at an instant. Throws RangeError for a name that is no zone. */
+/** How far the local time of a zone is ahead of UTC at an instant. Throws RangeError for an unknown name. */
 export const offsetMs = (zone: string, atMs: number): number => {
   if (zone === 'UTC') return 0
   const part: Record<string, number> = {}
@@ -38,10 +43,13 @@ export const offsetMs = (zone: string, atMs: number): number => {
   return shown - Math.floor(atMs / 1_000) * 1_000
 }
 
-/** What the clocks of a zone show at an instant. */
+/** The local time of a zone at an instant. */
 export const localOf = (zone: string, atMs: number): number => atMs + offsetMs(zone, atMs)
 
-/** The first instant at which they show this. Of a time that they skip: the instant at which it would have been without the change. */
+/**
+ * The first instant with this local time. For a local time that a change skips: the instant that it would be without
+ * the change.
+ */
 export const instantOf = (zone: string, localMs: number): number => {
   const earlier = localMs - offsetMs(zone, localMs - DAY_MS)
   const later = localMs - offsetMs(zone, localMs + DAY_MS)
