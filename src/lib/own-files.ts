@@ -1,4 +1,4 @@
-// Where our own files lie, by their path from the project's root: what is started or read by name does not depend on which module asks for it.
+// Paths of the program's own files, by their path from the project's root, independent of the calling module.
 import { extname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -8,8 +8,11 @@ const ENDING = extname(import.meta.path)
 /** The path of a file that is not code. `path`: from the project's root. */
 export const ownFile = (path: string): string => join(ROOT, path)
 
-/** The path of a module that is started or imported by name: a thread, a child process. `path`: from the project's root, without its ending. */
+/**
+ * The path of a module that is started or imported by name (a thread, a child process). `path`: from the project's
+ * root, without its extension.
+ */
 export const ownModule = (path: string): string => join(ROOT, `${path}${ENDING}`)
 
-/** The same as a URL, for threads and dynamic imports. */
+/** As `ownModule`, as a URL, for threads and dynamic imports. */
 export const ownModuleUrl = (path: string): string => pathToFileURL(ownModule(path)).href

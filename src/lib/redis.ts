@@ -1,37 +1,42 @@
-// Redis that keeps nobody waiting. Bun's client has no deadline for a command and gives up for ever after some failures: both are handled here.
+// A Redis client with deadlines and endless reconnection; Bun's has no deadline for a command and gives up after some
+// failures.
 import { RedisClient } from 'bun'
 
-/** No answer: there is no connection, or it did not come in time. Whether the command was carried out is then not known. */
+/** No reply: there is no connection, or the deadline passed. Whether the command was carried out is unknown. */
 export class RedisAway extends Error {
   override readonly name = 'RedisAway'
 }
 
 export interface Redis {
-  /** Null while it answers in time, else why not: one sentence without its address. */
+  /** Null while it replies in time, else the reason: one sentence without its address. */
   readonly problem: string | null
   /**
-   * Sends a command. Rejects with RedisAway at once while Redis is away, and after 50 ms without an answer; `late` is told an answer that comes after all, and must not throw.
-   * What Redis itself refuses rejects with its error. Commands are carried out in the order in which they were sent.
+   * Sends a command. Rejects with RedisAway at once while Redis is away, and after 50 ms without a reply; `late`
+   * receives a reply that comes afterwards, and must not throw. An error reply of Redis rejects with that error.
+   * Commands are carried out in the order in which they were sent.
    */
   call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown>
-  /** Sends a command that nobody waits for, as long as there is a connection, however slow. Rejects like `call`, without its deadline. */
+  /** Sends a command without a deadline, as long as there is a connection, however slow. Rejects like `call`. */
   tell(command: string, args: string[]): Promise<unknown>
-  /** Resolves once it was reached for the first time, or after the time given. */
+  /** Resolves at the first connection, or after `timeoutMs`. */
   reached(timeoutMs: number): Promise<void>
   close(): void
 }
 
 const ANSWER_MS = 50
 const CONNECT_MS = 2_000
-/** Between two looks at a Redis that is away. */
+/** Interval of probes while Redis is away. */
 const PROBE_MS = 100
-/** A connection without an answer for so long is given up for another. */
+/** After this many probes without a reply the connection is replaced. */
 const PATIENCE_PROBES = 10
 
 const LATE = 'Redis did not answer in time'
 const CLOSED = 'Redis cannot be reached'
 
-/** Connects in the background, and again whenever the connection is lost. `onConnect`: commands that every new connection begins with. `answerMs`: for tests. */
+/**
+ * Connects in the background, and again whenever the connection is lost. `onConnect`: commands that begin every new
+ * connection. `answerMs`: for tests.
+ */
 export const openRedis = (
   url: string,
   onConnect: readonly (readonly [string, ...string[]])[] = [],
@@ -127,7 +132,7 @@ class Supervised implements Redis {
     this.#later(() => this.#connect())
   }
 
-  /** It was too slow: nobody asks it until it answers in time again. */
+  /** A reply was too slow: no command is sent until Redis replies in time again. */
   #suspect(client: RedisClient): void {
     if (this.#client !== client || this.problem !== null) return
     this.problem = LATE
@@ -141,7 +146,8 @@ class Supervised implements Redis {
       await inTime(client.send('PING', []), this.answerMs)
       if (this.#client === client) this.problem = null
     } catch {
-      if (this.#client !== client) return // lost meanwhile: another is being made
+      // The connection was lost meanwhile, and another one is being opened.
+      if (this.#client !== client) return
       this.#silentProbes += 1
       if (this.#silentProbes < PATIENCE_PROBES) return this.#later(() => this.#probe(client))
       this.#lost()
@@ -156,7 +162,7 @@ class Supervised implements Redis {
   }
 }
 
-/** An answer of Redis that is an error, as opposed to no answer. */
+/** Whether Redis replied with an error, as opposed to no reply. */
 export const isRefusal = (error: unknown): error is Error =>
   error instanceof Error && 'code' in error && error.code === 'ERR_REDIS_SERVER_ERROR'
 
