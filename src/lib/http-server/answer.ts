@@ -1,20 +1,21 @@
-// What a handler of the hot route answers with: less than the runtime's `Response`, which costs several microseconds where memory is cold.
+// The response of a hot route: cheaper than the runtime's `Response`, which costs several microseconds where memory is
+// cold.
 
 import { type TextPieces, wholeText } from '../text/text-pieces.ts'
 
-/** Takes the body of an answer that goes on. */
+/** Receives the body of a streamed response. */
 export interface AnswerSink {
   write(text: string): unknown
-  /** What was written goes out. A promise while the client does not read. */
+  /** Sends what was written. A promise while the client does not read. */
   flush(): number | Promise<number>
   close(): unknown
 }
 
-/** A body that is made while it goes out. */
+/** A body that is produced while it is sent. */
 export interface LiveBody {
-  /** Writes all of it. Never rejects. */
+  /** Writes the whole body. Never rejects. */
   run(sink: AnswerSink): Promise<void>
-  /** The client has left: nothing more is wanted. */
+  /** The client has disconnected: the body is no longer needed. */
   left(): void
 }
 
@@ -23,16 +24,19 @@ export const isText = (body: TextPieces | LiveBody): body is TextPieces =>
 
 export interface Answer {
   readonly status: number
-  /** Header lines, each `name: value` and CRLF. Whoever makes them answers for their characters. None about length, coding or connection: those are the server's. */
+  /**
+   * Header lines, each `name: value` and CRLF. The producer guarantees their characters. Without length, coding and
+   * connection, which the server adds.
+   */
   readonly head: TextPieces
   readonly body: TextPieces | LiveBody
-  /** The connection ends with it. */
+  /** The connection is closed afterwards. */
   readonly closes: boolean
 }
 
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** Lines of headers whose names are texts of the program. Throws on a value that would end its line. */
+/** Header lines; the names must be constants of the program. Throws on a value that would end its line. */
 export const headLines = (headers: Readonly<Record<string, string>>): string => {
   let lines = ''
   for (const name in headers) {
@@ -43,13 +47,13 @@ export const headLines = (headers: Readonly<Record<string, string>>): string => 
   return lines
 }
 
-/** What is written waits until it is read: `flush` is a promise of that. */
+/** The body as a stream. `flush` is a promise until the reader takes what was written. */
 const liveStream = (body: LiveBody): ReadableStream<Uint8Array> => {
   let text = ''
   let begun = false
   let isOpen = true
   let wake: ((size: number) => void) | null = null
-  /** Somebody reads who found nothing there. */
+  /** A reader waits and has found nothing. */
   let isWanted = false
   const go = () => {
     if (wake === null) isWanted = true
@@ -95,7 +99,7 @@ const liveStream = (body: LiveBody): ReadableStream<Uint8Array> => {
   )
 }
 
-/** The same for whoever has to have a `Response`. */
+/** The response as the runtime's `Response`. */
 export const responseOf = ({ status, head, body, closes }: Answer): Response => {
   const headers = new Headers()
   for (const line of wholeText(head).split('\r\n')) {

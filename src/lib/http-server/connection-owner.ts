@@ -1,15 +1,15 @@
-// What a connection asks of the server that it belongs to.
+// The interface of a connection to its server.
 import type { Answer } from './answer.ts'
 import type { ServerConnection } from './connection.ts'
 import type { Reply } from './reply.ts'
 import type { ServerRequest } from './request.ts'
 import type { MalformedRequest } from './request-head.ts'
 
-/** Who answers, and the times of a connection. */
+/** Handles requests, and sets the times of a connection. */
 export interface ConnectionOwner {
   answer(request: ServerRequest, connection: ServerConnection): Reply | Promise<Reply>
   malformed(flaw: MalformedRequest): Answer
-  /** Reports what must not happen. */
+  /** Reports a fault of the program. */
   failed(error: unknown): Answer
   readonly idleMs: number
   readonly headMs: number

@@ -1,5 +1,5 @@
-// One connection of the server: requests are read from it one after the other, and the next one only when the one before is answered. What the
-// server gains by it stands in `server.ts` (12.1 us of CPU for a request instead of 15.7), what turns gain in `lib/event-loop/stages.ts` (14 to 17 % at 256 at once).
+// One connection of the server: requests are read from it in order, the next one only after the response to the one
+// before.
 import type { Socket } from 'bun'
 import type { Listed } from '../collections/index-set.ts'
 import type { LiveBody } from './answer.ts'
@@ -12,9 +12,12 @@ import { MalformedRequest, type RequestHead } from './request-head.ts'
 import { RequestQueue } from './request-queue.ts'
 import { ServerSocket } from './socket.ts'
 
-/** What comes of a next request while one is answered: more waits in the kernel. */
+/** Bytes of the next requests that are buffered during a response; more wait in the kernel. */
 const AHEAD_BYTES = 64 * 1024
-/** A client that was answered before it had sent all reads the answer meanwhile. */
+/**
+ * How long the connection is read after a response that came before the whole request, so that the client reads the
+ * response.
+ */
 const LINGER_MS = 2_000
 
 export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
@@ -28,11 +31,11 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   #live: LiveBody | null = null
   #reading = false
   #closes = false
-  /** The answer is handed over whole. */
+  /** The response is handed over whole. */
   #answered = false
-  /** The request was no request from some byte on. */
+  /** The bytes of the request became malformed at some point. */
   #lost = false
-  /** While an answer is made its own deadlines hold. */
+  /** The deadlines of the handler apply, not those of the connection. */
   #patient = false
   #discards = false
   readonly turns = new FairTurns(this)
@@ -62,7 +65,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     if (this.request === null) this.turns.wait()
   }
 
-  /** Its turn: begins what is there, then reads on. */
+  /** Begins the requests that have arrived, then reads on. */
   begin(): boolean {
     const isFree = this.request === null
     this.#goOn()
@@ -81,20 +84,20 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     this.#live = null
   }
 
-  /** Ends it at once. */
+  /** Closes it at once. */
   destroy(): void {
     this.socket.terminate()
     this.closed()
   }
 
-  /** Its time is over. What is with the kernel only waits for the network: it is not taken back. */
+  /** Its deadline has passed. A response that is with the kernel only waits for the network: it is not taken back. */
   overdue(): void {
     if (this.turns.waits) this.turns.begin()
     if (performance.now() < this.deadlineMs) return
     if (this.request !== null || this.output.isBlocked || this.#isEnding) this.destroy()
-    // What has come in time and was not read yet is a request: the process was busy, not its client silent.
+    // What arrived in time and was not read yet is a request: the process was busy, not the client silent.
     else if (this.#discards || this.#ahead.hasBegun || !this.socket.hasUnread) {
-      // One that comes at this moment is not begun: nobody would get its answer.
+      // A request that arrives now is not begun: its response could not be sent.
       this.#isEnding = true
       this.#discards = true
       this.#renew()
@@ -102,7 +105,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     }
   }
 
-  /** A fault of ours: what state it left is not known. */
+  /** A fault of the program: the state of the connection is undefined. */
   broke(error: unknown): void {
     this.owner.failed(error)
     this.destroy()
@@ -135,12 +138,12 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     else if (this.request !== null && (this.#patient || this.request.ended)) this.deadlineMs = Number.POSITIVE_INFINITY
   }
 
-  /** It answers in its own time: nobody but the client ends it before it lets go. */
+  /** The handler has its own deadlines: until `letGo` only the client ends the connection. */
   hold(): void {
     this.#patient = true
   }
 
-  /** Whoever asks for a body without end waits no longer for its next piece. */
+  /** Each piece of a body renews the idle deadline; after the last one the deadlines of the handler apply. */
   #bodyCame(request: ServerRequest): void {
     if (this.deadlineMs === Number.POSITIVE_INFINITY || this.#answered || this.output.isBlocked) return
     if (request.ended) this.deadlineMs = Number.POSITIVE_INFINITY
@@ -151,9 +154,9 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     this.deadlineMs = performance.now() + this.owner.idleMs
   }
 
-  /** Reads on while there is room for what comes ahead. */
+  /** Reads on while there is room for the next requests. */
   #readOn(): void {
-    // Of a body, its request says how much is read.
+    // The request decides how much of its body is read.
     if (this.#discards || this.output.dead || this.request?.ended === false) return
     if (this.turns.rests || this.#ahead.length > AHEAD_BYTES) this.socket.pause()
     else this.socket.resume()
@@ -164,7 +167,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     this.#readOn()
   }
 
-  /** Answers what does not belong to the request's body, or null. */
+  /** Returns the bytes behind the request's body, or null. */
   #receive(request: ServerRequest, bytes: Buffer, from: number): Buffer | null {
     if (this.#lost) return null
     try {
@@ -178,7 +181,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     }
   }
 
-  /** Reads requests until one is not there whole, or has to be waited for. */
+  /** Reads requests until one is incomplete, or must wait. */
   #next(): void {
     if (this.#reading) return
     this.#reading = true
@@ -192,7 +195,8 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
         break
       }
       if (head === null) {
-        // A next head begins: it has as long as the first, whose time runs from the connection on.
+        // The next head has begun: it has the same time as the first one, whose time runs from the opening of the
+        // connection.
         if (!hasBegun && this.#ahead.hasBegun && this.#served) this.deadlineMs = performance.now() + this.owner.headMs
         break
       }
@@ -202,7 +206,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     this.#reading = false
   }
 
-  /** What came is no request: nothing that follows is read. */
+  /** The bytes are no request: nothing that follows is read. */
   #refuse(error: unknown): void {
     this.output.begin()
     this.#discards = true
@@ -236,7 +240,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     else this.#respond(reply)
   }
 
-  /** Called once for each request, and for what is none. */
+  /** Called once for each request, and for malformed bytes. */
   readonly #respond = (reply: Reply): void => {
     try {
       this.#reply(reply)
@@ -251,7 +255,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
       return
     }
     const { request } = this
-    // Also where the rest of the request would be read as the next one.
+    // Also when the rest of the request would be read as the next one.
     if (closesAfter(reply) || request === null || !request.ended) this.#closes = true
     const { isHead = false, isOne = true } = request?.headers ?? {}
     this.#live = liveBodyOf(reply)
@@ -262,14 +266,14 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
 
   readonly #sent = (isWhole: boolean): void => (isWhole ? this.#end() : this.destroy())
 
-  /** What must not happen. Where the head is out already, the client sees an answer without its end. */
+  /** A fault of the program. When the head has been sent already, the client receives a response without its end. */
   readonly #faulted = (error: unknown): void => {
     const answer = this.owner.failed(error)
     if (this.output.hasBegun || this.output.dead) this.destroy()
     else this.#reply(answer)
   }
 
-  /** All of the answer is handed over. */
+  /** The whole response is handed over. */
   #end(): void {
     this.#live = null
     this.#patient = false
@@ -278,7 +282,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     else this.#finish()
   }
 
-  /** All of the answer is with the kernel. */
+  /** The whole response is with the kernel. */
   #finish(): void {
     if (this.output.dead) return
     this.request = null
@@ -288,7 +292,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     else this.#goOn()
   }
 
-  /** Closing with bytes that are not read, or that come later, would make the kernel drop the answer: they are read, and nothing is made of them. */
+  /** Closing with unread or later bytes would make the kernel drop the response, so they are read and dropped. */
   #linger(): void {
     this.#discards = true
     this.#ahead.clear()

@@ -1,26 +1,26 @@
-// Turns between connections: what has come on one is looked at when it is its turn, and one that sends many requests at once has some of them begun, then others are
-// looked at. This is for fairness; measured with `lib/event-loop/stages.ts` only: 14 to 17 % more requests at 256 at once, 0 to 9 % at 32.
+// Fairness between connections: of one that sends many requests at once some are begun, then those of others. Requests
+// begin in stages (`lib/event-loop/stages.ts`).
 import { type Beginner, stages } from '../event-loop/stages.ts'
 
 const TURN_REQUESTS = 32
 
-/** Whose turn it is. */
+/** A connection that shares. */
 export interface Turned extends Beginner {
-  /** Told what `begin` threw. */
+  /** Receives the error that `begin` threw. */
   broke(error: unknown): void
 }
 
 export class FairTurns implements Beginner {
-  /** Its turn comes. */
+  /** It is queued to begin. */
   waits = false
-  /** Others have their turn before the rest of its requests. */
+  /** Other connections come before the rest of its requests. */
   rests = false
-  /** Begun since nothing was waiting, or since others had their turn. */
+  /** Requests begun since the queue was empty, or since others came. */
   #begun = 0
 
   constructor(private readonly connection: Turned) {}
 
-  /** Something has come. */
+  /** Bytes have arrived. */
   wait(): void {
     if (this.waits) return
     this.waits = true
@@ -39,7 +39,7 @@ export class FairTurns implements Beginner {
     }
   }
 
-  /** One more is begun, and others wait behind it. */
+  /** Counts a request that has begun while others wait behind it. */
   took(): void {
     if (++this.#begun < TURN_REQUESTS || this.rests) return
     this.rests = true

@@ -1,13 +1,13 @@
-// A live body on its way to a connection.
+// Sends a live body on a connection.
 import type { AnswerSink } from './answer.ts'
 import type { OpenHead, ServerOutput } from './output.ts'
 
-/** Writes a live body in chunks; to clients that know none, as it comes, until the connection ends. */
+/** Writes a live body in chunks; to HTTP/1.0 clients as it comes, until the connection ends. */
 export class LiveSink implements AnswerSink {
-  /** What was written since the last chunk: one text nearly always. */
+  /** What was written since the last chunk: nearly always one text. */
   #first = ''
   #others: string[] | null = null
-  /** Until it has gone out. */
+  /** Null once it was sent. */
   #head: OpenHead | null
   /** Its end has not been written. */
   isOpen = true

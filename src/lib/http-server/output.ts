@@ -1,15 +1,19 @@
-// What goes out on a connection: whole answers in one write, chunks of live ones, and what the client has not read yet. An answer of 1 KB
-// and its head in pieces instead of as one text: 0.60 to 0.64 of the time, block and all, 2.4 us at best (`bench -- tricks`, answers); 39 texts instead of 58.
+// The output of a connection: whole responses in one write, chunks of live ones, and the bytes that the kernel has not
+// taken. Why pieces instead of one text: `bench -- tricks` (answers).
 
 import type { Socket } from 'bun'
 import { charsOf, latin1Length, type TextPieces, wholeText, writeLatin1, writeText } from '../text/text-pieces.ts'
 
-/** Heads stand before their bodies in here, each handed to its socket before the next one is made. */
+/**
+ * Responses are assembled here, the head in front of the body; each is written to its socket, or copied, before the
+ * next one is assembled. Responses of all tenants pass through it: start and length are computed from the bytes written
+ * for this response, so bytes of another tenant are never sent.
+ */
 const HEAD_ROOM = 8 * 1024
 const SCRATCH = Buffer.allocUnsafe(256 * 1024)
-/** A character is three bytes at most. */
+/** A character takes at most three bytes in UTF-8. */
 const MOST_CHARS = Math.floor((SCRATCH.length - HEAD_ROOM - 16) / 3)
-/** Besides which there is room for the first line, the date and the length. */
+/** The rest of HEAD_ROOM is for the first line, the date and the length. */
 const MOST_LINES_CHARS = HEAD_ROOM - 256
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 const LAST_CHUNK = '0\r\n\r\n'
@@ -18,7 +22,7 @@ const LF = 10
 const CHUNKED_LINES = 'transfer-encoding: chunked\r\n\r\n'
 const NO_LENGTH_LINES = '\r\n'
 
-/** Reason phrases, for people who read along. */
+/** Reason phrases, for human readers. */
 const REASONS: Readonly<Record<number, string>> = {
   200: 'OK',
   201: 'Created',
@@ -61,7 +65,7 @@ const OK = statusLine(200)
 
 let dateSecond = 0
 let dateLine = ''
-/** `Date`, made once a second. */
+/** The `Date` line, made once a second. */
 const date = (): string => {
   const second = Math.floor(Date.now() / 1_000)
   if (second !== dateSecond) {
@@ -73,21 +77,21 @@ const date = (): string => {
 
 const firstLine = (status: number): string => (status === 200 ? OK : statusLine(status))
 const lastLines = (closes: boolean): string => (closes ? `${date()}connection: close\r\n` : date())
-/** The length is put in for each answer. */
+/** The length is set for each response. */
 const LENGTH_LINES: [string, number, string] = ['content-length: ', 0, '\r\n\r\n']
 
-/** The beginning of an answer, without its end. */
+/** The head of a response, without its length and end. */
 export const headText = (status: number, lines: string, closes: boolean): string =>
   firstLine(status) + lines + lastLines(closes)
 
-/** The head of an answer whose length is not known. `lines` are those that the server does not say itself. */
+/** The head of a response of unknown length. `lines`: without those that the server adds. */
 export interface OpenHead {
   readonly status: number
   readonly lines: TextPieces
   readonly closes: boolean
 }
 
-/** Writes a head that ends before `end`; answers where it begins. `coding` are its last lines. */
+/** Writes a head that ends at `end`; returns where it begins. `coding`: its last lines. */
 const writeHead = (end: number, status: number, lines: TextPieces, closes: boolean, coding: TextPieces): number => {
   const first = firstLine(status)
   const last = lastLines(closes)
@@ -99,10 +103,7 @@ const writeHead = (end: number, status: number, lines: TextPieces, closes: boole
   return start
 }
 
-/**
- * Writes the line before a chunk of so many bytes, which ends before them; answers where it begins. Head and size as bytes before a chunk, with `live-sink.ts`:
- * of a stream in 19 reads 0.51 of the CPU of before that day instead of 0.64, in a harness of its own.
- */
+/** Writes the size line of a chunk, which ends at HEAD_ROOM; returns where it begins. */
 const writeSize = (size: number): number => {
   let at = HEAD_ROOM - 2
   SCRATCH[at] = CR
@@ -114,20 +115,20 @@ const writeSize = (size: number): number => {
   return at
 }
 
-/** How an answer has to be sent. */
+/** How a response must be sent. */
 export interface ReplyForm {
   readonly closes: boolean
-  /** Nothing but its head is sent. */
+  /** Only the head is sent. */
   readonly isHead: boolean
-  /** The client speaks HTTP/1.1 and knows chunks; else the end of the connection ends a body without a length. */
+  /** The client speaks HTTP/1.1 and reads chunks; else the end of the connection ends a body of unknown length. */
   readonly isOne: boolean
 }
 
-/** Where the output of a connection tells how it goes on. */
+/** Receives the progress of a connection's output. */
 export interface OutputWatch {
-  /** The client reads no more for now, or has read some of it. */
+  /** The kernel takes no more for now, or has taken some. */
   blocked(): void
-  /** All of it is with the kernel. */
+  /** The kernel has taken everything. */
   drained(): void
 }
 
@@ -135,12 +136,12 @@ export class ServerOutput {
   #socket: Socket<unknown> | null = null
   #unsent: Buffer[] = []
   #whenDrained: (() => void) | null = null
-  /** The socket is gone: what is written is dropped. */
+  /** The socket is closed: output is dropped. */
   dead = false
-  /** Something of the answer that is being given has gone out. */
+  /** A part of the current response has been sent. */
   hasBegun = false
   #continued = false
-  /** Told when it is. */
+  /** Called when the socket closes. */
   whenDead: (() => void) | null = null
 
   constructor(private readonly watch: OutputWatch) {}
@@ -149,13 +150,13 @@ export class ServerOutput {
     this.#socket = socket
   }
 
-  /** An answer is going to be given. */
+  /** A response begins. */
   begin(): void {
     this.hasBegun = false
     this.#continued = false
   }
 
-  /** Tells a client that waits for it to send its body; once, and not in the middle of an answer. */
+  /** Requests the body from a client that waits for `100 Continue`; once, and not within a response. */
   continueOnce(): void {
     if (this.#continued || this.hasBegun) return
     this.#continued = true
@@ -167,7 +168,7 @@ export class ServerOutput {
     return this.#unsent.length > 0
   }
 
-  /** An answer whose body is known. `lines` are those of its head, but for what the server says itself. */
+  /** A response with a known body. `lines`: of its head, without those that the server adds. */
   whole(status: number, lines: TextPieces, closes: boolean, body: TextPieces): void {
     if (charsOf(body) > MOST_CHARS || charsOf(lines) > MOST_LINES_CHARS) {
       this.#large(headText(status, wholeText(lines), closes), Buffer.from(wholeText(body)))
@@ -179,18 +180,18 @@ export class ServerOutput {
     this.#sendScratch(start, HEAD_ROOM + size - start)
   }
 
-  /** The same without a body, or with one that is bytes already. */
+  /** As `whole`, with a body of bytes. */
   bytes(head: string, body: Uint8Array): void {
     this.#large(head, body)
   }
 
-  /** A head, or any other short text of one byte for each character. */
+  /** A head, or another short text of one byte a character. */
   text(text: string): void {
     if (text.length > HEAD_ROOM) this.#send(Buffer.from(text, 'latin1'))
     else this.#sendScratch(0, SCRATCH.write(text, 0, 'latin1'))
   }
 
-  /** A piece of a body; as a chunk, unless the client knows none. `head`: what goes out first. `last`: and the end of the body. */
+  /** A piece of a body, as a chunk unless the client reads none. `head`: sent first. `last`: ends the body. */
   piece(head: OpenHead | null, first: string, others: readonly string[] | null, chunked: boolean, last: boolean): void {
     const coding = chunked ? CHUNKED_LINES : NO_LENGTH_LINES
     const length = first.length + (others === null ? 0 : charsOf(others))
@@ -225,7 +226,7 @@ export class ServerOutput {
     )
   }
 
-  /** 0 when all that was written is with the kernel, else a promise of that; it also settles when the client leaves. */
+  /** 0 when the kernel has taken all output, else a promise of that; it also settles when the client disconnects. */
   flushed(): number | Promise<number> {
     if (!this.isBlocked) return 0
     const { promise, resolve } = Promise.withResolvers<number>()

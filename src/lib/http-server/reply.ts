@@ -1,4 +1,4 @@
-// What goes back for a request: an answer that is there, one that is made while it goes out, or a `Response`.
+// Sends a reply: a whole response, a live one, or a `Response`.
 
 import { wholeText } from '../text/text-pieces.ts'
 import { type Answer, isText, type LiveBody } from './answer.ts'
@@ -8,21 +8,24 @@ import { ignored, sendResponse } from './response.ts'
 
 export type Reply = Answer | Response
 
-/** Whether the connection ends with it, whatever else speaks for that. */
+/** Whether the reply itself closes the connection. */
 export const closesAfter = (reply: Reply): boolean =>
   reply instanceof Response ? reply.headers.get('connection') === 'close' : reply.closes
 
-/** What is told when its client leaves, or null. */
+/** The body that is notified when its client disconnects, or null. */
 export const liveBodyOf = (reply: Reply): LiveBody | null =>
   reply instanceof Response || isText(reply.body) ? null : reply.body
 
-/** Its client has left before it was there. */
+/** Drops a reply whose client has disconnected. */
 export const dropReply = (reply: Reply): void => {
   if (reply instanceof Response) reply.body?.cancel().catch(ignored)
   else liveBodyOf(reply)?.left()
 }
 
-/** True: all of it is handed over. A promise: of that, or of false where its client has left. Rejects where it cannot be made, or broke off. */
+/**
+ * True: all of it is handed over. A promise of true, or of false when its client has disconnected. Rejects where the
+ * body fails.
+ */
 export const sendReply = (reply: Reply, output: ServerOutput, form: ReplyForm): true | Promise<boolean> => {
   if (reply instanceof Response) return sendResponse(reply, output, form)
   const { body } = reply

@@ -1,8 +1,9 @@
-// The body of a request in chunks (RFC 9112, 7.1), read strictly: what one reader takes for data and another for the next request is how requests are smuggled.
+// A chunked request body (RFC 9112, 7.1), read strictly: bytes that one reader takes for data and another one for the
+// next request are how requests are smuggled.
 import { CR, LF } from '../http/syntax.ts'
 import { MalformedRequest } from './request-head.ts'
 
-/** A size with its extensions; all trailers together. */
+/** Longest size line with its extensions; longest trailers. */
 const LINE_BYTES = 256
 const TRAILER_BYTES = 8 * 1024
 const SIZE = /^([0-9A-Fa-f]{1,12})(?:[ \t]*;[\t\x20-\x7e]*)?$/
@@ -20,12 +21,12 @@ const bad = (message: string): MalformedRequest => new MalformedRequest(message,
 
 export class RequestChunks {
   #state = State.Size
-  /** Of the chunk that is being read. */
+  /** Bytes left of the current chunk. */
   #left = 0
-  /** The beginning of a line whose end has not come. */
+  /** The beginning of an unfinished line. */
   #line = ''
   #trailerBytes = 0
-  /** Of the last push. */
+  /** Data bytes of the last push. */
   dataLength = 0
 
   get done(): boolean {
@@ -33,8 +34,9 @@ export class RequestChunks {
   }
 
   /**
-   * Moves the data in these bytes to their beginning, `dataLength` of it: a piece for each of many small chunks would be a hundred times as large. Answers how
-   * many bytes were looked at: all, or those up to the end of the body. Throws MalformedRequest.
+   * Moves the data in these bytes to their beginning, `dataLength` of it: an object for each of many small chunks would
+   * be a hundred times as large. Returns how many bytes were read: all, or those up to the end of the body. Throws
+   * MalformedRequest.
    */
   push(bytes: Buffer): number {
     let at = 0
@@ -53,7 +55,7 @@ export class RequestChunks {
     return at
   }
 
-  /** Answers where the next line begins. */
+  /** Returns where the next line begins. */
   #readLine(bytes: Buffer, at: number): number {
     const most = this.#state === State.Trailers ? TRAILER_BYTES - this.#trailerBytes : LINE_BYTES
     const end = bytes.indexOf(LF, at)
@@ -79,7 +81,7 @@ export class RequestChunks {
       this.#state = State.Size
     } else if (line === '') this.#state = State.Done
     else {
-      // They say nothing that we ask for.
+      // Trailers are checked and ignored.
       if (!TRAILER.test(line)) throw bad('a trailer is not a name and a colon')
       this.#trailerBytes += line.length + 2
     }

@@ -1,22 +1,25 @@
-// The head of an HTTP/1.1 request, read from its bytes in one pass: strings are made of what is asked for only. Where a request could be read in two ways it is
-// refused: that difference is how requests are smuggled (RFC 9112, 11.2). 0.9 us for a head of eight headers and six questions, two of
-// them answered; as a text, its lines and a map of them 3.6 (0.23 and 0.27 of the time; `bench -- tricks`, request_head).
+// The head of an HTTP/1.1 request, parsed from its bytes in one pass; strings are made only of headers that are
+// requested (`bench -- tricks`, request_head). A head that could be read in two ways is refused: that difference is how
+// requests are smuggled (RFC 9112, 11.2).
 import { COLON, CR, isDigit, isLineEnd, isNamed, isSpace, isText, LF, lengthIn, SPACE, TOKEN } from '../http/syntax.ts'
 import type { HeaderReader } from './inbound.ts'
 
-/** Largest head; most headers of one. */
+/** Largest head, and most headers of one. */
 export const HEAD_BYTES = 16 * 1024
 const MAX_HEADERS = 200
 /** Room for twelve headers; it grows. */
 const USUAL_FIELDS = 48
 
-/** The bytes are no request that we take. Its connection ends with the answer: where the next request begins is not known. */
+/**
+ * The bytes are no acceptable request. The connection ends with the response: the beginning of the next request is
+ * unknown.
+ */
 export class MalformedRequest extends Error {
   override readonly name = 'MalformedRequest'
   constructor(
     message: string,
     readonly status: 400 | 417 | 431 | 501 | 505 = 400,
-    /** The header that is wrong, or null. */
+    /** The header at fault, or null. */
     readonly param: string | null = null,
   ) {
     super(message)
@@ -24,19 +27,22 @@ export class MalformedRequest extends Error {
 }
 
 const EMPTY_LINE = Buffer.from('\r\n\r\n')
-/** Index of the empty line that ends the head, with the CRLF before it; -1 when it has not come. `from`: what was looked at before. */
+/**
+ * Index of the empty line that ends the head, with the CRLF before it; -1 when it has not arrived. `from`: bytes
+ * searched before.
+ */
 export const headEnd = (bytes: Buffer, from: number): number => bytes.indexOf(EMPTY_LINE, Math.max(0, from - 3))
 
-/** Whether these bytes, in which no head ends, may be the beginning of one. `from`: what was looked at before. */
+/** Whether these bytes, in which no head ends, may be the beginning of one. `from`: bytes searched before. */
 export const mayBecomeHead = (bytes: Buffer, from: number): boolean => {
-  // Four more may be the end of the largest one.
+  // Four more bytes may be the end of the largest head.
   if (bytes.length > HEAD_BYTES + EMPTY_LINE.length - 1 || !isUpper(bytes[0]!)) return false
   for (let at = bytes.indexOf(LF, from); at !== -1; at = bytes.indexOf(LF, at + 1))
     if (bytes[at - 1] !== CR) return false
   return true
 }
 
-/** `end`: as `headEnd` has it. Throws MalformedRequest. */
+/** `end`: from `headEnd`. Throws MalformedRequest. */
 export const readHead = (bytes: Buffer, end: number): RequestHead => {
   if (end >= 0 ? end > HEAD_BYTES : bytes.length > HEAD_BYTES + EMPTY_LINE.length - 1)
     throw new MalformedRequest(`the head is larger than ${HEAD_BYTES} bytes`, 431)
@@ -48,7 +54,7 @@ const isUpper = (byte: number): boolean => byte >= 65 && byte <= 90
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[\w.~!$&'()*+;=%-]*)(?::\d{0,5})?$/
 const VERSION = Buffer.from('HTTP/1.')
 
-/** Letters, digits, dots and hyphens, and perhaps a port: nearly all hosts, told without making a text of them. */
+/** Letters, digits, dots and hyphens, and perhaps a port: nearly all hosts, checked without making a string. */
 const isPlainHost = (bytes: Buffer, from: number, to: number): boolean => {
   let at = from
   while (at < to && (isDigit(bytes[at]!) || isLower(bytes[at]! | 32) || bytes[at] === 45 || bytes[at] === 46)) at++
@@ -60,9 +66,9 @@ const isPlainHost = (bytes: Buffer, from: number, to: number): boolean => {
 }
 const isLower = (byte: number): boolean => byte >= 97 && byte <= 122
 
-/** Reads the head in the first `end` bytes. Throws MalformedRequest. */
+/** Parses the head in the first `end` bytes. Throws MalformedRequest. */
 export class RequestHead implements HeaderReader {
-  /** Of HTTP/1.1; else of HTTP/1.0. */
+  /** True for HTTP/1.1, false for HTTP/1.0. */
   isOne = false
   /** `Content-Length`; null when absent. */
   length: number | null = null
@@ -70,14 +76,14 @@ export class RequestHead implements HeaderReader {
   /** The client waits for `100 Continue` before it sends its body. */
   expectsContinue = false
   #closes = false
-  /** Where `Host` begins and ends; -1: there is none. */
+  /** Where the value of `Host` begins and ends; -1 for none. */
   #hostFrom = -1
   #hostTo = -1
   #methodEnd = 0
   #targetEnd = 0
-  /** Four numbers for each header: where its name begins and how long it is, where its value begins and ends. */
+  /** Four numbers for each header: start and length of its name, start and end of its value. */
   readonly #fields = new Array<number>(USUAL_FIELDS)
-  /** Numbers of them. */
+  /** Used entries of `#fields`. */
   #used = 0
 
   constructor(
@@ -106,12 +112,12 @@ export class RequestHead implements HeaderReader {
     return this.#hostFrom < 0 ? '' : this.bytes.toString('latin1', this.#hostFrom, this.#hostTo)
   }
 
-  /** The connection may carry another request, as far as the client is asked. Those of HTTP/1.0 carry one. */
+  /** Whether the client permits another request on the connection. HTTP/1.0 connections carry one. */
   get keepsAlive(): boolean {
     return this.isOne && !this.#closes
   }
 
-  /** Whether method and target are these, with the space between them. */
+  /** Whether method and target equal this line, with the space between them. */
   isFor(line: Buffer): boolean {
     if (this.#targetEnd !== line.length) return false
     const { bytes } = this
@@ -136,7 +142,7 @@ export class RequestHead implements HeaderReader {
     return false
   }
 
-  /** All of them, in order. */
+  /** All headers, in order. */
   entries(): [string, string][] {
     const all: [string, string][] = []
     const fields = this.#fields
@@ -146,7 +152,7 @@ export class RequestHead implements HeaderReader {
     return all
   }
 
-  /** In any case; no two characters of a name differ by the sixth bit alone but letters, `^` and `~`. */
+  /** Case-insensitive: no two characters of a name differ by the sixth bit alone, except letters, `^` and `~`. */
   #isField(i: number, name: string): boolean {
     const fields = this.#fields
     if (fields[i + 1] !== name.length) return false
@@ -161,7 +167,7 @@ export class RequestHead implements HeaderReader {
     return this.bytes.toString('latin1', fields[i + 2]!, fields[i + 3]!)
   }
 
-  /** `POST /path HTTP/1.1`; answers where the line ends. */
+  /** Parses `POST /path HTTP/1.1`; returns where the line ends. */
   #readRequestLine(end: number): number {
     const { bytes } = this
     let at = 0
@@ -194,7 +200,7 @@ export class RequestHead implements HeaderReader {
   #readLines(start: number, end: number): void {
     const { bytes } = this
     const fields = this.#fields
-    // Each line is looked at from the CRLF before it.
+    // Each line is parsed from the CRLF before it.
     for (let at = start; at < end; ) {
       if (this.#used === 4 * MAX_HEADERS) throw new MalformedRequest(`more than ${MAX_HEADERS} headers`, 431)
       const name = at + 2
@@ -215,7 +221,7 @@ export class RequestHead implements HeaderReader {
     }
   }
 
-  /** Those that say where the request ends, or what becomes of the connection. */
+  /** Reads the headers that decide where the request ends and whether the connection stays. */
   #note(name: number, length: number, from: number, to: number): void {
     const { bytes } = this
     if (length === 4) {
@@ -230,7 +236,7 @@ export class RequestHead implements HeaderReader {
   }
 
   #noteHost(from: number, to: number): void {
-    // Whoever stands before us may have meant the other one.
+    // A proxy in front may have routed by the other one.
     if (this.#hostFrom >= 0) throw new MalformedRequest('send one Host header', 400, 'host')
     this.#hostFrom = from
     this.#hostTo = to
@@ -243,7 +249,7 @@ export class RequestHead implements HeaderReader {
   #noteExpect(from: number, to: number): void {
     if (this.bytes.toString('latin1', from, to).toLowerCase() !== '100-continue')
       throw new MalformedRequest('nothing but 100-continue can be expected', 417, 'Expect')
-    // HTTP/1.0 has no interim answers.
+    // HTTP/1.0 has no interim responses.
     this.expectsContinue = this.isOne
   }
 

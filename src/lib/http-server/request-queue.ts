@@ -1,18 +1,21 @@
-// What has come on a connection and is not read yet: the beginning of a head, or requests that were sent ahead.
+// The bytes of a connection that have arrived and were not read: the beginning of a head, or pipelined requests.
 import { LARGE_BYTES } from '../http/large-read-pacing.ts'
 import { headEnd, mayBecomeHead, type RequestHead, readHead } from './request-head.ts'
 
 export class RequestQueue {
   #bytes: Buffer | null = null
   #from = 0
-  /** So much of it was looked at for the end of a head. */
+  /** Bytes that were searched for the end of a head. */
   #looked = 0
 
   get length(): number {
     return this.#bytes === null ? 0 : this.#bytes.length - this.#from
   }
 
-  /** Where in the bytes of `take` it begins: what stands before is read. A view of the rest would cost 1 % of a request. */
+  /**
+   * Where the queue begins in the bytes of `take`; earlier bytes are read. A view of the rest would cost 1 % of a
+   * request.
+   */
   get from(): number {
     return this.#from
   }
@@ -22,14 +25,16 @@ export class RequestQueue {
     return this.#looked > 0
   }
 
-  /** Null: nothing. */
+  /** Null: no bytes. */
   keep(bytes: Buffer | null): void {
     if (bytes === null) return
     const before = this.#unread()
     this.#bytes = before === null ? bytes : Buffer.concat([before, bytes])
   }
 
-  /** The next head, or null while it is not there whole; what stands behind it stays. Throws MalformedRequest, once: nothing is left then. */
+  /**
+   * The next head, or null while it is incomplete; what follows it stays. Throws MalformedRequest and clears the queue.
+   */
   head(): RequestHead | null {
     const bytes = this.#unread()
     if (bytes === null) return null
@@ -39,7 +44,8 @@ export class RequestQueue {
       return null
     }
     this.clear()
-    // It lives as long as its request, and must not keep the body that came with it: up to half a megabyte for each of those that wait for an upstream.
+    // A head lives as long as its request, and must not retain the body that arrived with it: up to half a megabyte for
+    // each request that waits for an upstream.
     const isLarge = end >= 0 && bytes.length >= LARGE_BYTES
     const head = readHead(isLarge ? Buffer.from(bytes.subarray(0, end + 4)) : bytes, end)
     if (end + 4 < bytes.length) {
@@ -49,7 +55,7 @@ export class RequestQueue {
     return head
   }
 
-  /** All of it, or null; it begins at `from`, which is to be asked before. */
+  /** All bytes, or null; they begin at `from`, which must be read before. */
   take(): Buffer | null {
     const bytes = this.#bytes
     this.#bytes = null

@@ -1,42 +1,43 @@
-// A request as it comes in on a connection of ours: its head, its body as it arrives, and whether its client is still there.
+// A request on a connection of the own server: its head, its body as it arrives, and whether its client is still
+// connected.
 import { MOST_PASSING_BYTES, passingMemory } from '../event-loop/shared-buffer.ts'
 import { plainText, viewOf } from '../text/bytes-to-text.ts'
 import type { Inbound, InboundSignal } from './inbound.ts'
 import { RequestChunks } from './request-chunks.ts'
 import type { RequestHead } from './request-head.ts'
 
-/** What a request asks of its connection. */
+/** What a request needs of its connection. */
 export interface Uplink {
-  /** The body is wanted: the client is told to send it, if it waits for that, and read. */
+  /** Reads the body; sends `100 Continue` first to a client that waits for it. */
   wantBody(request: ServerRequest): void
-  /** Enough has come that nobody reads. */
+  /** Stops reading: enough of the body is buffered. */
   pauseBody(): void
   letGo(request: ServerRequest): void
 }
 
-/** Of a body that nobody reads, so much is taken. */
+/** Bytes of an unread body that are buffered. */
 const UNREAD_BYTES = 64 * 1024
 const NOTHING = Buffer.alloc(0)
 
 export class ServerRequest implements Inbound, InboundSignal {
   aborted = false
   onabort: (() => unknown) | null = null
-  /** All of the body has come. */
+  /** The whole body has arrived. */
   ended: boolean
-  /** Of the body, what has come and was not given to anybody; nearly all bodies come in one piece. */
+  /** The part of the body that has arrived and was not taken; nearly all bodies arrive in one piece. */
   #first: Buffer | null = null
-  /** What of it belongs to the body: a view is made when somebody asks for bytes. */
+  /** The range of `#first` that belongs to the body: a view is made only when bytes are requested. */
   #from = 0
   #to = 0
   #others: Buffer[] | null = null
   #size = 0
-  /** Of an announced length. */
+  /** Bytes left of the announced length. */
   #left: number
   readonly #chunks: RequestChunks | null
   #failure: unknown = null
   #stream: ReadableStream<Uint8Array> | null = null
   #wantsAll = false
-  /** Settles who waits for all of the body, or for more of it. */
+  /** Settle the promise of the whole body, or of more of it. */
   #arrived: (() => void) | null = null
   #failed: ((error: unknown) => void) | null = null
 
@@ -57,7 +58,7 @@ export class ServerRequest implements Inbound, InboundSignal {
     return this.#chunks !== null || (this.headers.length ?? 0) > 0
   }
 
-  /** Takes what belongs to the body of what stands from there on; answers where the rest begins. Throws MalformedRequest. */
+  /** Takes the bytes of the body from `from` on; returns where the rest begins. Throws MalformedRequest. */
   receive(bytes: Buffer, from: number): number {
     let to: number
     if (this.#chunks !== null) to = from + this.#receiveChunks(this.#chunks, from === 0 ? bytes : bytes.subarray(from))
@@ -74,7 +75,7 @@ export class ServerRequest implements Inbound, InboundSignal {
 
   #receiveChunks(chunks: RequestChunks, bytes: Buffer): number {
     const taken = chunks.push(bytes)
-    // A view keeps all of the read: little data among much else is copied out of it.
+    // A view retains the whole read: little data among many other bytes is copied.
     const { dataLength } = chunks
     if (2 * dataLength < bytes.length) this.#take(Buffer.from(bytes.subarray(0, dataLength)), 0, dataLength)
     else this.#take(bytes, 0, dataLength)
@@ -127,7 +128,7 @@ export class ServerRequest implements Inbound, InboundSignal {
     this.uplink.letGo(this)
   }
 
-  /** Nothing more will come of it: what was sent is no request, or its client has left. */
+  /** The request has failed: its body is malformed, or its client has disconnected. */
   fail(failure: unknown): void {
     if (this.ended || this.#failure !== null) return
     this.#failure = failure
@@ -162,7 +163,10 @@ export class ServerRequest implements Inbound, InboundSignal {
     return others === null ? view : Buffer.concat([view, ...others])
   }
 
-  /** Pieces are put together in passing memory: what is large lives until all of the heap is collected. */
+  /**
+   * Pieces are joined in the shared buffer: large garbage lives until a full collection. The text, or a copy, is made
+   * of the first `size` bytes only, which `#joined` has written, so no byte of another tenant is read.
+   */
   #allText(): string | Uint8Array {
     const size = this.#size
     const isShared = this.#others !== null && size <= MOST_PASSING_BYTES
@@ -171,7 +175,7 @@ export class ServerRequest implements Inbound, InboundSignal {
     return text ?? (isShared ? Buffer.from(all.subarray(0, size)) : all)
   }
 
-  /** Good until somebody else needs passing memory. */
+  /** Valid until the next use of the shared buffer. */
   #joined(): Buffer {
     const joined = passingMemory(this.#size)
     let at = this.#first!.copy(joined, 0, this.#from, this.#to)

@@ -1,19 +1,19 @@
-// A `Response` of the runtime, sent on a connection of ours.
+// Sends a `Response` of the runtime on a connection of the own server.
 
 import { headText, type ReplyForm, type ServerOutput } from './output.ts'
 
-/** The server's own. */
+/** Headers that the server adds itself. */
 const OURS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'date'])
 
-/** From here on an answer need not wait for its end. */
+/** A body of this size is sent without waiting for its end. */
 const AT_ONCE_BYTES = 1024 * 1024
 
 type Piece = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
 
-/** The next turn of the event loop: what is there already comes before it. */
+/** The next iteration of the event loop; pieces that are ready come before it. */
 const turn = (): Promise<null> => new Promise((resolve) => setImmediate(resolve, null))
 
-/** False when its client has left. Rejects where the body cannot be read, or breaks off. */
+/** False when the client has disconnected. Rejects when the body fails. */
 export const sendResponse = async (
   response: Response,
   output: ServerOutput,
@@ -34,10 +34,10 @@ export const sendResponse = async (
   return sendBody(head, body.getReader(), output, isOne)
 }
 
-/** Streams may give texts too. */
+/** Streams may yield strings too. */
 const bytesOf = (piece: Uint8Array | string): Uint8Array => (typeof piece === 'string' ? Buffer.from(piece) : piece)
 
-/** A body that is there at once goes out with its length, any other, and what is long, in chunks as it comes. */
+/** A body that is ready at once is sent with its length; any other, and a long one, in chunks as it comes. */
 const sendBody = async (
   head: string,
   reader: ReadableStreamDefaultReader<Uint8Array>,
@@ -80,7 +80,7 @@ const sendBody = async (
   return true
 }
 
-/** It may fail while nobody waits for it yet: whoever does is told. */
+/** A read may fail before it is awaited; the error then reaches the later `await`. */
 const readFrom = (reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Piece> => {
   const reading = reader.read()
   reading.catch(ignored)
@@ -89,5 +89,5 @@ const readFrom = (reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Piec
 
 const joined = (pieces: readonly Uint8Array[]): Uint8Array => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
 
-/** Whoever makes a body tells by itself what goes wrong when it is stopped, and whoever waits for it is told. */
+/** For errors that another promise reports: canceling a body, and reads that are awaited later. */
 export const ignored = (): void => {}

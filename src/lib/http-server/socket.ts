@@ -1,4 +1,4 @@
-// The socket under a connection of the server: what is read of it, and its ends.
+// The socket of a server connection: reading, and closing.
 import type { Socket } from 'bun'
 import { hasLeft, hasUnread, takenFrom } from '../http/kernel-socket.ts'
 
@@ -11,7 +11,7 @@ export class ServerSocket {
     this.#socket = socket
   }
 
-  /** The other end. */
+  /** The peer's address. */
   get address(): string | null {
     return this.#socket?.remoteAddress ?? null
   }
@@ -20,22 +20,22 @@ export class ServerSocket {
     return this.#socket?.localPort ?? 0
   }
 
-  /** Whether its client has left while nothing was read of it. */
+  /** Whether the client has disconnected while reading was paused. */
   get isLeft(): boolean {
     return this.#paused && this.#socket !== null && hasLeft(this.#socket)
   }
 
-  /** Whether something has come that the event loop has not seen. */
+  /** Whether bytes have arrived that the event loop has not read. */
   get hasUnread(): boolean {
     return this.#socket !== null && hasUnread(this.#socket)
   }
 
-  /** Some of what was just sent is on its way: what its client takes counts from the next look on. */
+  /** Some of the output was just sent: progress counts from the next call of `hasTaken` on. */
   sent(): void {
     this.#taken = null
   }
 
-  /** Whether its client has taken some of what was sent since this was asked last. */
+  /** Whether the peer has acknowledged output since the last call. */
   hasTaken(): boolean {
     const before = this.#taken
     this.#taken = this.#socket === null ? 0 : takenFrom(this.#socket)
@@ -54,7 +54,7 @@ export class ServerSocket {
     this.#socket?.resume()
   }
 
-  /** Nothing more is sent; what is with the kernel is. */
+  /** Sends no more; what is with the kernel is still sent. */
   shutdown(): void {
     this.#socket?.shutdown()
   }
@@ -64,7 +64,7 @@ export class ServerSocket {
     this.#socket?.end()
   }
 
-  /** Closes it, and drops what was not sent. */
+  /** Closes it and drops unsent output. */
   terminate(): void {
     this.#socket?.terminate()
   }

@@ -1,19 +1,19 @@
-// The kinds of settings: what a schema of settings is put together from.
+// The kinds of settings, of which a schema of settings is composed.
 
 import { FormatRegistry, type TSchema, t } from '../schema/schema.ts'
 import { durationMs } from '../time/duration.ts'
 
 /**
- * The most that a duration may be. Timers hold 2^31 ms, which is 24.8 days, and end at once beyond that; some durations are lengthened by a fifth of chance or
- * by the seconds of what follows them.
+ * Longest duration. Timers hold at most 2^31 ms (24.8 days) and fire at once beyond that; some durations are extended
+ * by a random fifth, or by the seconds of a following step.
  */
 export const MOST_DURATION = '480h'
 
-/** How a key is described: everything but its type. */
+/** The description of a key: everything but its type. */
 interface About {
   readonly default: unknown
   readonly description: string
-  /** What a value must be, in words, where the type does not say it. */
+  /** What a value must be, as text, where the type does not state it. */
   readonly expects?: string
   /** What a number counts: `MiB`, `hours`. */
   readonly unit?: string
@@ -27,7 +27,7 @@ export const optional = (about: Omit<About, 'default'> & { format?: string; patt
   const { description, expects, secret, ...rules } = about
   return t.Union([t.String({ minLength: 1, ...rules }), t.Null()], { default: null, description, expects, secret })
 }
-/** A URL that may hold a password: it is shown without. */
+/** A URL that may contain a password, which is never shown. */
 export const optionalUrl = (about: { description: string; expects: string; format: string }) => {
   const { description, expects, ...rules } = about
   const more = { default: null, description, expects, secret: true, holdsUrl: true }
@@ -35,10 +35,10 @@ export const optionalUrl = (about: { description: string; expects: string; forma
 }
 export const whole = (minimum: number, maximum: number, about: About) => t.Integer({ minimum, maximum, ...about })
 export const flag = (about: About) => t.Boolean(about)
-/** `format`: of each. */
+/** `format`: of each item. */
 export const texts = ({ format, ...about }: About & { format?: string }) =>
   t.Array(t.String({ minLength: 1, ...(format === undefined ? {} : { format }) }), about)
-/** A duration within both bounds, which are durations themselves. */
+/** A duration within both bounds, which are durations as well. */
 export const duration = (least: string, most: string, about: About) =>
   t.String({
     expects: `a duration from ${least} to ${most} such as ${about.default}`,

@@ -1,11 +1,11 @@
-// Settings from a schema: every leaf has a default and a description, may stand in a YAML file and in an environment variable.
-// Knows no setting by name; `config/schema.ts` holds the schema.
+// Settings from a schema: every leaf has a default and a description, may stand in a YAML file and in an environment
+// variable. This module names no setting; `config/schema.ts` holds the schema.
 
 import { Kind, type TSchema, Value } from '../schema/schema.ts'
 import { nearest } from '../text/nearest.ts'
 import { type Place, readYaml, YamlRefused, type YamlText } from './yaml.ts'
 
-/** A setting that cannot be used. The message is one line: the key, what is wrong, the mend. */
+/** A setting that cannot be used. The message is one line: the key, what is wrong, how to fix it. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
