@@ -1,18 +1,18 @@
 // `Bun.serve` behind the interface of the own server, for installations that want no other HTTP server than the
-// runtime's. Every request goes to `fetch`.
+// runtime's (docs/decisions/0057-listener-own-or-bun.md). Every request goes to `fetch`.
 import { responseOf } from './answer.ts'
 import type { Inbound } from './inbound.ts'
 import { MalformedRequest } from './request-head.ts'
 import type { HttpServer, ServerOptions } from './server.ts'
 
-/** Beyond it the runtime answers 413 by itself, or stops reading: far more than any body that a handler takes. */
+/** Beyond this the runtime responds 413 itself, or stops reading: far more than any body that a handler accepts. */
 const MOST_BODY_BYTES = 64 * 1024 * 1024
-/** The runtime counts in whole seconds, and keeps no longer time. */
+/** The runtime counts in whole seconds, up to this many. */
 const MOST_IDLE_S = 255
 
 /**
- * Throws what the runtime reports of the address or the port, with its `code`. `headMs` has no effect: the runtime
- * gives a head twelve seconds.
+ * Throws the runtime's error about the address or the port, with its `code`. `headMs` has no effect: the runtime gives
+ * a head twelve seconds.
  */
 export const serveWithBun = ({ hostname, port, reusePort, ...options }: ServerOptions): HttpServer => {
   let { handlers, idleMs } = options
@@ -21,7 +21,7 @@ export const serveWithBun = ({ hostname, port, reusePort, ...options }: ServerOp
     port,
     reusePort,
     development: false,
-    // While an answer is made, its own deadlines hold.
+    // The handler has its own deadlines.
     idleTimeout: 0,
     maxRequestBodySize: MOST_BODY_BYTES,
     fetch: async (request, peers) => {
@@ -42,7 +42,7 @@ export const serveWithBun = ({ hostname, port, reusePort, ...options }: ServerOp
     error: (error) => responseOf({ ...handlers.failed(error), closes: true }),
   })
   return {
-    // Without a Unix socket there is one.
+    // Set for every listener but a Unix socket.
     port: server.port!,
     get pendingRequests() {
       return server.pendingRequests

@@ -1,8 +1,8 @@
-// What may be asked of a request that came in: the runtime's `Request` is such, and so are those of our own server.
+// The interface of an incoming request: the runtime's `Request` has it, and so do requests of the own server.
 
-/** The headers of a request, as much as is asked of them; the runtime's `Headers` are such. */
+/** The part of headers that handlers read; the runtime's `Headers` have it. */
 export interface HeaderReader {
-  /** Several of one name are joined by a comma and a space. */
+  /** Values of one name are joined by a comma and a space. */
   get(name: string): string | null
   has(name: string): boolean
 }
@@ -14,19 +14,22 @@ export interface InboundSignal {
 
 export interface Inbound {
   readonly headers: HeaderReader
-  /** Its client has left. */
+  /** Aborted when the client disconnects. */
   readonly signal: InboundSignal
   readonly body: ReadableStream<Uint8Array> | null
-  /** All of the body. Whoever asks has looked at its announced length. */
+  /** The whole body. The caller has checked its announced length. */
   bytes(): Promise<Uint8Array>
-  /** The same, as text where that is beyond doubt. */
+  /** The whole body, as text if that is certain to be equivalent. */
   textOrBytes?(): Promise<string | Uint8Array>
-  /** The same, where all of it has come already; else null. */
+  /** The whole body if it has arrived; else null. */
   bytesNow?(): Uint8Array | null
-  /** The same as text, where that is beyond doubt (it is UTF-8 and has no byte order mark) and not more bytes than that. Else null, and `bytesNow` has it. */
+  /**
+   * The same as text, if it is at most `mostBytes` long, valid UTF-8 and without a byte order mark; else null, and
+   * `bytesNow` returns it.
+   */
   textNow?(mostBytes: number): string | null
-  /** Until `letGo`, a client that reads nothing is left to the deadlines of the answer. */
+  /** Until `letGo` the deadlines of the handler apply to a client that does not read. */
   hold?(): void
-  /** From now on a client that neither reads nor asks is let go. */
+  /** From now on the idle deadline applies again to a client that neither reads nor sends. */
   letGo?(): void
 }

@@ -1,7 +1,6 @@
-// An HTTP/1.1 server on bare sockets: strict about where requests begin and end, with an answer of the caller's for everything that comes in, and one route that
-// is answered without the runtime's `Request` and `Response` (docs/decisions/0041-a-server-of-our-own.md). In a ladder of servers at 32 at once 12.1 us of CPU
-// for a request with a body and two headers, where `Bun.serve` takes 15.7; the whole gateway 0.75 to 0.91 of what it took before, JSON at 32 at once, in six pairs
-// of processes.
+// An HTTP/1.1 server on bare sockets: strict about where requests begin and end, with a response of the caller's for
+// all input, and hot routes without the runtime's `Request` and `Response`. Why:
+// docs/decisions/0041-a-server-of-our-own.md.
 import type { SocketHandler } from 'bun'
 import { Roster } from '../collections/index-set.ts'
 import type { Answer } from './answer.ts'
@@ -12,12 +11,12 @@ import type { Reply } from './reply.ts'
 import type { ServerRequest } from './request.ts'
 import { MalformedRequest } from './request-head.ts'
 
-/** Knows the other ends of connections. */
+/** The peers of connections. */
 export interface Peers {
   requestIP(request: Request): { readonly address: string } | null
 }
 
-/** A route that can be answered without the runtime's `Request` and `Response`. */
+/** A route that is handled without the runtime's `Request` and `Response`. */
 export interface HotRoute {
   readonly method: string
   /** Without parameters and wildcards. */
@@ -29,30 +28,32 @@ export interface HotRoute {
 export interface ServerHandlers {
   /** Any request. Must not throw or reject. */
   readonly fetch: (request: Request, peers: Peers) => Response | Promise<Response>
-  /** Requests with exactly this method and target skip `fetch`. A server may leave them to `fetch` all the same. */
+  /** Requests with exactly this method and target skip `fetch`. A server may pass them to `fetch` all the same. */
   readonly hot: readonly HotRoute[]
-  /** What is no request, or none that can be read in one way only. */
+  /** Malformed or ambiguous input. */
   readonly malformed: (flaw: MalformedRequest) => Answer
-  /** Told what must not happen; its answer is sent where there is one to send. */
+  /** Receives faults of the program; its response is sent if no head was sent yet. */
   readonly failed: (error: unknown) => Answer
 }
 
 export interface ServerOptions {
   readonly hostname: string
-  /** 0: one that is free. */
+  /** 0: any free port. */
   readonly port: number
-  /** Other processes may have it too. */
+  /** Other processes may listen on the port too. */
   readonly reusePort: boolean
   readonly handlers: ServerHandlers
-  /** A connection is closed when it carries no request for so long, or its client does not read what is left of an answer. */
+  /**
+   * A connection is closed after this time without a request, or without progress of a client that reads a response.
+   */
   readonly idleMs: number
-  /** And when a head takes longer. */
+  /** Longest time of a head. */
   readonly headMs: number
 }
 
 export interface HttpServer {
   readonly port: number
-  /** Requests without all of their answer. */
+  /** Requests whose response is not complete. */
   readonly pendingRequests: number
   reload(options: Pick<ServerOptions, 'handlers' | 'idleMs'>): void
   /** Closes the port and every connection. */
@@ -64,18 +65,18 @@ const SWEEP_MS = 500
 const HANDLERS: SocketHandler<ServerConnection> = {
   data: (socket, bytes) => socket.data.data(bytes),
   drain: (socket) => socket.data.output.drain(),
-  // What has come before the end is a request.
+  // Bytes that arrived before the end may be a request.
   end({ data }) {
     if (data.turns.waits) data.turns.begin()
   },
   close: (socket) => socket.data.closed(),
-  // A fault of ours in what is called here.
+  // An exception in one of these handlers: a fault of the program.
   error(socket, error) {
     socket.data.broke(error)
   },
 }
 
-/** Throws what the system says of the address or the port, with its `code`. */
+/** Throws the system's error about the address or the port, with its `code`. */
 export const serveHttp = (options: ServerOptions): HttpServer => {
   const server = new Server(options)
   const listener = listenOn(server, options)
@@ -99,7 +100,7 @@ const listenOn = (server: Server, options: ServerOptions) => {
       hostname: options.hostname,
       port: options.port,
       ...({ reusePort: options.reusePort } as object),
-      // Each connection is put in its place when it opens.
+      // Replaced when the connection opens.
       data: null as unknown as ServerConnection,
       socket: {
         ...HANDLERS,
@@ -166,7 +167,10 @@ class Server implements ConnectionOwner, Peers {
     return count
   }
 
-  /** Resets connections whose end would be that of an answer that is not whole: nobody takes a part for it. All others are closed, and what is with the kernel still goes out. */
+  /**
+   * Resets HTTP/1.0 connections with an unfinished response, since its end would look like a complete one. All others
+   * are closed, and what is with the kernel is still sent.
+   */
   cut(): void {
     this.#connections.each((connection) => {
       if (connection.request?.headers.isOne === false) connection.destroy()
@@ -213,7 +217,8 @@ class Server implements ConnectionOwner, Peers {
     const nowMs = performance.now()
     this.#connections.each((connection) => {
       const { socket, output } = connection
-      // The kernel says that there is room again when a third of its megabytes is free: who reads slowly has no such time.
+      // The kernel reports room only when a third of its buffer of megabytes is free. A slow reader may take longer, so
+      // progress is read from the kernel.
       if (output.isBlocked && socket.hasTaken())
         connection.deadlineMs = Math.max(connection.deadlineMs, nowMs + this.idleMs)
       if (socket.isLeft) connection.destroy()
@@ -222,12 +227,12 @@ class Server implements ConnectionOwner, Peers {
   }
 }
 
-/** Of others the runtime's `Request` makes a GET, or it is not made. */
+/** The runtime's `Request` turns other methods into GET, or refuses them. */
 const KNOWN: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const BODILESS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/i
 
-/** The runtime's `Request` of it. Throws MalformedRequest, or a TypeError for what is no URL. */
+/** Makes the runtime's `Request`. Throws MalformedRequest, or a TypeError for an invalid URL. */
 const requestOf = (request: ServerRequest, connection: ServerConnection): Request => {
   const { method, host, target } = request.headers
   const controller = new AbortController()
@@ -243,7 +248,10 @@ const requestOf = (request: ServerRequest, connection: ServerConnection): Reques
   return isKnown ? asked : Object.defineProperty(asked, 'method', { value: method })
 }
 
-/** A target that names a host has to name the one of the header: whoever stands before us may have meant either. */
+/**
+ * The path of a target. A target with a host must name that of the Host header: a proxy in front may have routed by
+ * either.
+ */
 const pathOf = (target: string, host: string): string => {
   if (target.startsWith('/')) return target
   const absolute = ABSOLUTE.exec(target)

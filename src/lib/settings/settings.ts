@@ -17,27 +17,29 @@ export interface Leaf {
   readonly schema: TSchema
   readonly description: string
   readonly secret: boolean
-  /** Scheme, host and path of it may be shown although it is secret. */
+  /** Its scheme, host and path may be shown although it is secret. */
   readonly holdsUrl: boolean
 }
 
 export interface SettingsSource {
-  /** Name of the file for messages, and its text; null when there is none. */
+  /** Name (for messages) and text of the file; null when there is none. */
   readonly file: { readonly name: string; readonly text: string } | null
   readonly env: Readonly<Record<string, string | undefined>>
   /** `GATEWAY_` */
   readonly prefix: string
-  /** Variables of that prefix that are not settings but known, by the values of the file. */
+  /** Variables with the prefix that are no settings but permitted, by the values of the file. */
   readonly knownVariables: (values: Record<string, unknown>) => readonly string[]
 }
 
 export interface Settings {
   /** Nested, as in the schema. */
   readonly values: Record<string, unknown>
-  /** Path -> where the value comes from: `default`, the name of the file, or of the variable. */
+  /** Path -> origin of the value: `default`, the name of the file, or of the variable. */
   readonly origins: ReadonlyMap<string, string>
   readonly warnings: readonly string[]
-  /** Where a path stands in the file: `gateway.yaml, line 3, column 5`; null when it is not there. Holds the whole file. */
+  /**
+   * Where a path stands in the file: `gateway.yaml, line 3, column 5`; null when it is absent. Retains the whole file.
+   */
   readonly placeOf: (path: string) => string | null
 }
 
@@ -122,7 +124,7 @@ const readEnvironment = (
   return warnings
 }
 
-/** What Docker links and Kubernetes put into the environment of a container beside a service called `gateway...`. */
+/** Variables that Docker links and Kubernetes set in a container beside a service called `gateway...`. */
 const isContainerLink = (variable: string, text: string): boolean =>
   /^(tcp|udp|sctp):\/\//.test(text) || /_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)$/.test(variable)
 
@@ -164,7 +166,7 @@ const suggestion = (key: string, siblings: readonly string[], path: string, leav
 
 const shownPlace = ({ line, column }: Place): string => `line ${line}, column ${column}`
 
-/** `gateway.yaml, line 3, column 5`: of the path, or of the longest beginning of it that stands in the file. */
+/** `gateway.yaml, line 3, column 5`: of the path, or of its longest beginning that the file has. */
 const placed = (file: Read, path: string): string => {
   const place = file.placeOf(path)
   return place === null ? file.name : `${file.name}, ${shownPlace(place)}`
@@ -182,7 +184,7 @@ const check = (schema: TSchema, value: unknown, where: () => string): void => {
 const variants = (schema: TSchema): TSchema[] =>
   (schema[Kind] === 'Union' ? (schema.anyOf as TSchema[]) : [schema]).filter((each) => each[Kind] !== 'Null')
 
-/** What a value must be, in words. */
+/** What a value must be, as text. */
 export const expectation = (schema: TSchema): string => {
   if (typeof schema.expects === 'string') return schema.expects
   const [first, ...more] = variants(schema)

@@ -1,5 +1,5 @@
-// A YAML file with the position of every key. What readers of YAML read differently, or what makes a small file large,
-// is refused.
+// Reads a YAML file with the position of every key. Refuses what YAML readers interpret differently, and what expands a
+// small file.
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLMap } from 'yaml'
 
 /** Line and column, from 1. */
@@ -8,7 +8,7 @@ export interface Place {
   readonly column: number
 }
 
-/** A text that is not read. The message is one line: what is wrong, and what to do. It quotes no value of the text. */
+/** A refused text. The message is one line: what is wrong, and how to fix it. It quotes no value of the text. */
 export class YamlRefused extends Error {
   override readonly name = 'YamlRefused'
   readonly place: Place
@@ -20,29 +20,30 @@ export class YamlRefused extends Error {
 }
 
 export interface YamlText {
-  /** Mappings as objects; null for an empty text. What an alias stands for is shared. */
+  /** Mappings as objects; null for an empty text. Values of aliases are shared objects. */
   readonly value: unknown
   /**
-   * Of a dotted path (`bootstrap.keys[1].name`), or of the longest beginning of it that the text holds; null when it holds
+   * The place of a dotted path (`bootstrap.keys[1].name`), or of its longest beginning that the text has; null for
    * none.
    */
   placeOf(path: string): Place | null
 }
 
-/** Values that all aliases of a text may stand for, the values within them included. */
+/** Values that all aliases of a text may expand to, nested values included. */
 export const MAX_ALIASED_VALUES = 1_000
-/** Mappings and lists within each other. */
+/** Nesting of mappings and lists. */
 export const MAX_DEPTH = 100
 
 const ALIAS_MEND = 'write the value out'
 
-/** YAML 1.2 with its core schema, whatever the text names: `no` is a text, `<<` a key. */
+/** YAML 1.2 with its core schema, whatever version the text names: `no` is a text, `<<` a key. */
 const OPTIONS = {
   version: '1.2',
   schema: 'core',
   merge: false,
   resolveKnownTags: false,
-  uniqueKeys: false, // compares each key with each other; `checkMap` has a set
+  // It would compare each key with each other; `Check` uses a map.
+  uniqueKeys: false,
   prettyErrors: false,
   logLevel: 'error',
 } as const
@@ -76,14 +77,14 @@ const faultOf = (code: string): string =>
   `this is not YAML (${SYNTAX[code] ?? 'the text does not fit here: check quotes, colons and indentation'}); correct it`
 
 /**
- * Reads a YAML text. Throws YamlRefused at what is not YAML, and at repeated keys, merge keys, tags, directives, several
- * documents, keys that are no single values, aliases that stand for too much, and too deep nesting.
+ * Reads a YAML text. Throws YamlRefused for invalid YAML, and for repeated keys, merge keys, tags, directives, several
+ * documents, keys that are no scalars, aliases that expand too far, and too deep nesting.
  */
 export const readYaml = (text: string): YamlText => {
   const lineCounter = new LineCounter()
   const document = parseDocument(text, { ...OPTIONS, lineCounter })
   const placeAt = (offset: number): Place => {
-    // A bracket that is not closed is noticed behind the last line.
+    // The parser reports an unclosed bracket behind the last line.
     const { line, col: column } = lineCounter.linePos(Math.min(offset, Math.max(0, text.trimEnd().length - 1)))
     return { line, column }
   }
@@ -100,10 +101,10 @@ export const readYaml = (text: string): YamlText => {
   }
 }
 
-/** Looks at every value once, in the order of the text. */
+/** Visits every value once, in the order of the text. */
 class Check {
   readonly #placeAt: (offset: number) => Place
-  /** Name of an anchor -> the values in what it names; null while that is not at its end. */
+  /** Name of an anchor -> number of values below it; null while it is being visited. */
   readonly #anchored = new Map<string, number | null>()
   #aliased = 0
 
@@ -111,7 +112,7 @@ class Check {
     this.#placeAt = placeAt
   }
 
-  /** The number of values in a node, itself and those that aliases stand for included. */
+  /** The number of values in a node, itself and the values of aliases included. */
   weigh(node: Node | null, path: string, depth: number): number {
     if (node === null) return 1
     if (isAlias(node)) return this.#weighAlias(node.source, node)
@@ -171,8 +172,8 @@ const startOf = (node: Node): number => node.range?.[0] ?? 0
 const nameOf = (key: unknown): string => (key === null ? '' : String(key))
 
 /**
- * Where a path with dots stands below a node: its last key or item that is there; null when nothing of it is. Names may
- * hold dots themselves.
+ * The offset of a dotted path below a node: of its last part that exists; null when none does. Names may contain dots
+ * themselves.
  */
 const offsetOf = (node: Node, path: string): number | null => {
   const parts = isMap(node)
