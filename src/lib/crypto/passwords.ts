@@ -7,8 +7,9 @@ const PARAMETERS = { memoryCost: 19_456, timeCost: 2 } as const
 const AT_ONCE = 2
 const MAX_WAITING = 32
 
+const COST = `m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=1`
 /** The hash of no password, of the same cost as any other. */
-const NOBODY = `$argon2id$v=19$m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=1$${'A'.repeat(43)}$${'A'.repeat(43)}`
+const NO_HASH = `$argon2id$v=19$${COST}$${'A'.repeat(43)}$${'A'.repeat(43)}`
 
 /** Too many hashes wait already. */
 export class TooManyHashes extends Error {
@@ -32,7 +33,7 @@ const bytesOf = (password: string): string => password.normalize('NFC')
 export const createPasswords = (argon2: Pick<typeof Bun.password, 'hash' | 'verify'> = Bun.password): Passwords => {
   let running = 0
   const waiting: (() => void)[] = []
-  const inTurn = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+  const inSlot = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     if (running < AT_ONCE) running += 1
     else {
       if (waiting.length >= MAX_WAITING) throw new TooManyHashes('too many logins at once')
@@ -48,12 +49,12 @@ export const createPasswords = (argon2: Pick<typeof Bun.password, 'hash' | 'veri
     }
   }
   return {
-    hash: (password) => inTurn(() => argon2.hash(bytesOf(password), { algorithm: 'argon2id', ...PARAMETERS })),
+    hash: (password) => inSlot(() => argon2.hash(bytesOf(password), { algorithm: 'argon2id', ...PARAMETERS })),
     verify: (password, hashOf, whenDue) =>
-      inTurn(async () => {
+      inSlot(async () => {
         whenDue()
         const hash = await hashOf()
-        const isRight = await argon2.verify(bytesOf(password), hash ?? NOBODY, 'argon2id')
+        const isRight = await argon2.verify(bytesOf(password), hash ?? NO_HASH, 'argon2id')
         return isRight && hash !== null
       }),
   }

@@ -24,8 +24,10 @@ export const canonicalJson = (value: unknown, spend: (steps: number) => void = n
   }
   const keys = Object.keys(value)
   spend(1 + 2 * keys.length)
-  for (const key of keys.sort())
-    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonicalJson((value as Record<string, unknown>)[key], spend, depth + 1)}`
+  for (const key of keys.sort()) {
+    const member = canonicalJson((value as Record<string, unknown>)[key], spend, depth + 1)
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${member}`
+  }
   return `{${text}}`
 }
 

@@ -42,7 +42,8 @@ const plain = (value: unknown): unknown => {
 const readableLine = (at: string, level: DiagnosticLevel, event: string, fields: Record<string, unknown>): string => {
   const shown = (value: unknown) =>
     typeof value === 'string' && /[\s="]/.test(value) ? JSON.stringify(value) : String(value)
-  return `${at.slice(11, 23)} ${level.padEnd(5)} ${[event, ...Object.entries(fields).map(([key, value]) => `${key}=${shown(value)}`)].join(' ')}\n`
+  const words = [event, ...Object.entries(fields).map(([key, value]) => `${key}=${shown(value)}`)]
+  return `${at.slice(11, 23)} ${level.padEnd(5)} ${words.join(' ')}\n`
 }
 
 export const createDiagnostics = ({ level, readable, write, nowMs }: DiagnosticsDeps): Diagnostics => {

@@ -14,8 +14,10 @@ const EMOJI = /\p{RGI_Emoji}/gv
 /** A name with a blank of another width or kind looks like the one with the ordinary blank. */
 const ODD_BLANK = /[\p{Zs}--\u0020]/v
 /** Arabic letters that join no letter behind them. A zero-width non-joiner there is invisible. */
-const UNJOINED =
-  '\\u0621-\\u0625\\u0627\\u0629\\u062F-\\u0632\\u0648\\u0671-\\u0677\\u0688-\\u0699\\u06C0\\u06C3-\\u06CB\\u06CD\\u06CF\\u06D2\\u06D3\\u06D5\\u06EE\\u06EF'
+const UNJOINED = [
+  '\\u0621-\\u0625\\u0627\\u0629\\u062F-\\u0632\\u0648\\u0671-\\u0677\\u0688-\\u0699\\u06C0',
+  '\\u06C3-\\u06CB\\u06CD\\u06CF\\u06D2\\u06D3\\u06D5\\u06EE\\u06EF',
+].join('')
 /**
  * Scripts whose consonants join by a sign, and that sign: a joiner beside it is visible, and ordinary spelling needs it
  * (ශ්‍රී, র‍্যা).
