@@ -23,12 +23,12 @@ export interface Redis {
   close(): void
 }
 
-const ANSWER_MS = 50
+const REPLY_MS = 50
 const CONNECT_MS = 2_000
 /** Interval of probes while Redis is away. */
 const PROBE_MS = 100
 /** After this many probes without a reply the connection is replaced. */
-const PATIENCE_PROBES = 10
+const MAX_SILENT_PROBES = 10
 
 const LATE = 'Redis did not answer in time'
 const CLOSED = 'Redis cannot be reached'
@@ -40,7 +40,7 @@ const CLOSED = 'Redis cannot be reached'
 export const openRedis = (
   url: string,
   onConnect: readonly (readonly [string, ...string[]])[] = [],
-  answerMs = ANSWER_MS,
+  answerMs = REPLY_MS,
 ): Redis => new Supervised(url, onConnect, answerMs)
 
 class Supervised implements Redis {
@@ -149,7 +149,7 @@ class Supervised implements Redis {
       // The connection was lost meanwhile, and another one is being opened.
       if (this.#client !== client) return
       this.#silentProbes += 1
-      if (this.#silentProbes < PATIENCE_PROBES) return this.#later(() => this.#probe(client))
+      if (this.#silentProbes < MAX_SILENT_PROBES) return this.#later(() => this.#probe(client))
       this.#lost()
       client.close()
     }

@@ -1,7 +1,7 @@
 // Packs LZ4 blocks whose content mostly repeats what stands a known distance before it: records of one kind. The caller
 // states where to compare, so the packer searches no matches, which is the main cost of packing. Why, and its gain:
 // docs/decisions/0053-records-packed-for-kafka.md. Sources: lz4_Block_format.md, lz4_Frame_format.md.
-import { GOES_ON, PLAIN, SHORTEST_MATCH } from './lz4.ts'
+import { CONTINUED, SHORTEST_MATCH, UNPACKED } from './lz4.ts'
 import {
   ADD,
   block,
@@ -74,7 +74,7 @@ const byteOut = (value: readonly number[]): number[] => [...store8(get(OUT), val
 
 /** The length in REST beyond its first fifteen: bytes of 255, then the rest. */
 const lengthOut = (): number[] => [
-  ...[...get(REST), ...constant(GOES_ON), SUBTRACT, ...set(REST)],
+  ...[...get(REST), ...constant(CONTINUED), SUBTRACT, ...set(REST)],
   ...block(
     loop(
       leaveIf(1, [...get(REST), ...constant(MOST), IS_LESS]),
@@ -92,8 +92,8 @@ const lengthInto = (shift: number): number[] => {
     ...[...get(TOKEN), ...value, ...constant(shift), SHIFT_LEFT, OR],
     ...set(TOKEN),
   ]
-  const isLong = [...get(REST), ...constant(GOES_ON), IS_AT_LEAST]
-  return either(isLong, [...part(constant(GOES_ON)), ...lengthOut()], part(get(REST)))
+  const isLong = [...get(REST), ...constant(CONTINUED), IS_AT_LEAST]
+  return either(isLong, [...part(constant(CONTINUED)), ...lengthOut()], part(get(REST)))
 }
 
 /** Eight bytes at a time; surplus bytes are overwritten by what follows. */
@@ -223,7 +223,7 @@ export class Lz4Block {
     const packedEnd = this.packed(end)
     const bytes = packedEnd - PACKED_AT
     if (bytes >= end) {
-      into.writeUInt32LE(PLAIN + end, at)
+      into.writeUInt32LE(UNPACKED + end, at)
       return at + BLOCK_HEAD_BYTES + this.content.copy(into, at + BLOCK_HEAD_BYTES, 0, end)
     }
     into.writeUInt32LE(bytes, at)
@@ -250,9 +250,9 @@ export class Lz4Block {
     const { memory } = this
     let at = out
     let rest = end - anchor
-    memory[at++] = Math.min(rest, GOES_ON) << 4
-    if (rest >= GOES_ON) {
-      for (rest -= GOES_ON; rest >= MOST; rest -= MOST) memory[at++] = MOST
+    memory[at++] = Math.min(rest, CONTINUED) << 4
+    if (rest >= CONTINUED) {
+      for (rest -= CONTINUED; rest >= MOST; rest -= MOST) memory[at++] = MOST
       memory[at++] = rest
     }
     memory.copyWithin(at, anchor, end)

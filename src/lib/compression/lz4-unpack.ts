@@ -1,8 +1,8 @@
 // Unpacks LZ4 blocks, several words at a time, into the caller's memory: the reader of what `lz4-pack.ts` writes. Its
 // gain is a row of `bench -- tricks` (unpacked). Source: lz4_Block_format.md.
-import { GOES_ON, PLAIN, SHORTEST_MATCH, unpackLz4Block } from './lz4.ts'
+import { CONTINUED, SHORTEST_MATCH, UNPACKED, unpackLz4Block } from './lz4.ts'
 import { BLOCK_BYTES, BLOCK_HEAD_BYTES } from './lz4-pack.ts'
-import { Unpackable } from './output-buffer.ts'
+import { MalformedPacked } from './output-buffer.ts'
 import {
   ADD,
   AND,
@@ -51,7 +51,7 @@ const [FROM, START, TOKEN, LENGTH, BYTE, SOURCE, STOP] = [3, 4, 5, 6, 7, 8, 9] a
 /** Reads the continuation of the four-bit length in LENGTH. */
 const wholeLength = (): number[] =>
   when(
-    [...get(LENGTH), ...constant(GOES_ON), IS_EQUAL],
+    [...get(LENGTH), ...constant(CONTINUED), IS_EQUAL],
     loop(
       [...load8(get(FROM)), ...set(BYTE), ...forward(FROM, constant(1)), ...forward(LENGTH, get(BYTE))],
       leaveIf(0, [...get(BYTE), ...constant(MOST), IS_EQUAL]),
@@ -103,7 +103,7 @@ const unpack = (): number[] => [
       [...get(TO), ...load16(get(FROM)), SUBTRACT, ...set(SOURCE), ...forward(FROM, constant(2))],
       refuseIf([...get(SOURCE), ...get(START), IS_LESS]),
       refuseIf([...get(SOURCE), ...get(TO), IS_AT_LEAST]),
-      [...get(TOKEN), ...constant(GOES_ON), AND, ...set(LENGTH), ...wholeLength()],
+      [...get(TOKEN), ...constant(CONTINUED), AND, ...set(LENGTH), ...wholeLength()],
       refuseIf([...get(FROM), ...get(END), IS_MORE]),
       stopBehind([...get(LENGTH), ...constant(SHORTEST_MATCH), ADD]),
       either(
@@ -143,8 +143,8 @@ export class Lz4Unpacker {
     const start = from + BLOCK_HEAD_BYTES
     if (start > end || bytes > BLOCK_BYTES || at + bytes > into.length) return false
     const length = packed.readUInt32LE(from)
-    const isPlain = length >= PLAIN
-    if (start + (isPlain ? length - PLAIN : length) !== end) return false
+    const isPlain = length >= UNPACKED
+    if (start + (isPlain ? length - UNPACKED : length) !== end) return false
     if (isPlain) return end - start === bytes && packed.copy(into, at, start, end) === bytes
     return length <= BLOCK_BYTES && this.blockTo(packed, start, end, into, at, bytes)
   }
@@ -161,7 +161,7 @@ export class Lz4Unpacker {
       exports.unpack(end - start, CONTENT_AT, CONTENT_AT + bytes)
     } catch (error) {
       // The block points out of the memory, or is malformed.
-      if (error instanceof WebAssembly.RuntimeError || error instanceof Unpackable) return false
+      if (error instanceof WebAssembly.RuntimeError || error instanceof MalformedPacked) return false
       throw error
     }
     if (memory.readUInt32LE(END_CELL) !== CONTENT_AT + bytes) return false
@@ -175,6 +175,7 @@ const made = (): Lz4Unpacker =>
     instantiated<Exports>(compiled(wasmModule(PAGES, { name: 'unpack', parameters: 3, locals: 7, code: unpack() }))),
   )
 
+// Mutable: made on first use, since most processes and threads unpack nothing, and its memory takes 192 KiB.
 let unpacker: Lz4Unpacker | undefined
 
 /** The unpacker of this thread, made on first use. */

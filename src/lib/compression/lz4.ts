@@ -1,5 +1,5 @@
 // Reads LZ4 frames (lz4_Frame_format.md). Checksums are skipped: the caller has checked the bytes around the frame.
-import { PackedBytes, Unpackable, UnpackedBytes } from './output-buffer.ts'
+import { MalformedPacked, PackedReader, UnpackedBytes } from './output-buffer.ts'
 
 const MAGIC = 0x184d2204
 const VERSION = 0x40
@@ -8,39 +8,40 @@ const BLOCK_CHECKSUM = 0x10
 const CONTENT_SIZE = 0x08
 const DICTIONARY = 0x01
 /** Bit of a block's length: the block is not packed. */
-export const PLAIN = 0x80000000
+export const UNPACKED = 0x80000000
 const CHECKSUM_BYTES = 4
 export const SHORTEST_MATCH = 4
 /** A four-bit length of 15 continues in the bytes behind it. */
-export const GOES_ON = 15
+export const CONTINUED = 15
 
-/** The content of the first frame; blocks may refer to earlier ones. Throws `Unpackable`, also beyond `limit` bytes. */
+/** The content of the first frame; blocks may refer to earlier ones. Throws `MalformedPacked`, also beyond `limit`. */
 export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
-  const from = new PackedBytes(packed)
-  if (from.number(4) !== MAGIC) throw new Unpackable('no LZ4 frame')
+  const from = new PackedReader(packed)
+  if (from.number(4) !== MAGIC) throw new MalformedPacked('no LZ4 frame')
   const flags = from.byte()
-  if ((flags & VERSION_BITS) !== VERSION || (flags & DICTIONARY) !== 0) throw new Unpackable('an unknown LZ4 frame')
+  if ((flags & VERSION_BITS) !== VERSION || (flags & DICTIONARY) !== 0)
+    throw new MalformedPacked('an unknown LZ4 frame')
   from.take(1)
   if ((flags & CONTENT_SIZE) !== 0) from.take(8)
   from.take(1)
   const out = new UnpackedBytes(packed.length * 2 < limit ? packed.length * 2 : 0, limit)
   for (let length = from.number(4); length !== 0; length = from.number(4)) {
-    if (length >= PLAIN) out.append(from.take(length - PLAIN))
-    else unpackBlock(new PackedBytes(from.take(length)), out)
+    if (length >= UNPACKED) out.append(from.take(length - UNPACKED))
+    else unpackBlock(new PackedReader(from.take(length)), out)
     if ((flags & BLOCK_CHECKSUM) !== 0) from.take(CHECKSUM_BYTES)
   }
   return out.bytes()
 }
 
-/** The content of an independent block, without its length. Throws `Unpackable`, also beyond `limit` bytes. */
+/** The content of an independent block, without its length. Throws `MalformedPacked`, also beyond `limit` bytes. */
 export const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
   const out = new UnpackedBytes(limit, limit)
-  unpackBlock(new PackedBytes(packed), out)
+  unpackBlock(new PackedReader(packed), out)
   return out.bytes()
 }
 
 /** Sequences of literals and a match; the last literals have no match. */
-const unpackBlock = (from: PackedBytes, out: UnpackedBytes): void => {
+const unpackBlock = (from: PackedReader, out: UnpackedBytes): void => {
   while (from.left > 0) {
     const token = from.byte()
     out.append(from.take(wholeLength(token >> 4, from)))
@@ -50,8 +51,8 @@ const unpackBlock = (from: PackedBytes, out: UnpackedBytes): void => {
   }
 }
 
-const wholeLength = (first: number, from: PackedBytes): number => {
-  if (first < GOES_ON) return first
+const wholeLength = (first: number, from: PackedReader): number => {
+  if (first < CONTINUED) return first
   let length = first
   for (let more = 255; more === 255; length += more) more = from.byte()
   return length

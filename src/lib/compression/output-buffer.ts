@@ -2,8 +2,8 @@
 // reader.
 
 /** The packed bytes violate their format, or hold more than the limit. */
-export class Unpackable extends Error {
-  override readonly name = 'Unpackable'
+export class MalformedPacked extends Error {
+  override readonly name = 'MalformedPacked'
 }
 
 const SMALLEST = 1_024
@@ -12,14 +12,14 @@ export class UnpackedBytes {
   private buffer: Uint8Array
   private length = 0
 
-  /** `expected`: the likely number of bytes. Throws `Unpackable` when it exceeds `limit`. */
+  /** `expected`: the likely number of bytes. Throws `MalformedPacked` when it exceeds `limit`. */
   constructor(
     expected: number,
     private readonly limit: number,
   ) {
     this.buffer = new Uint8Array(0)
     this.reserve(Math.max(SMALLEST, Math.min(expected, limit)))
-    if (expected > limit) throw new Unpackable(`more than ${limit} bytes`)
+    if (expected > limit) throw new MalformedPacked(`more than ${limit} bytes`)
   }
 
   private reserve(extra: number): void {
@@ -31,7 +31,7 @@ export class UnpackedBytes {
   }
 
   private grow(extra: number): void {
-    if (this.length + extra > this.limit) throw new Unpackable(`more than ${this.limit} bytes`)
+    if (this.length + extra > this.limit) throw new MalformedPacked(`more than ${this.limit} bytes`)
     this.reserve(extra)
   }
 
@@ -43,7 +43,7 @@ export class UnpackedBytes {
 
   /** Repeats the output of `distance` bytes ago; the copy may overlap what it writes. */
   repeat(distance: number, length: number): void {
-    if (distance <= 0 || distance > this.length) throw new Unpackable('a copy of what was never written')
+    if (distance <= 0 || distance > this.length) throw new MalformedPacked('a copy of what was never written')
     this.grow(length)
     const { buffer } = this
     const from = this.length - distance
@@ -58,8 +58,8 @@ export class UnpackedBytes {
   }
 }
 
-/** Reads packed bytes in sequence; throws `Unpackable` at their end. */
-export class PackedBytes {
+/** Reads packed bytes in sequence; throws `MalformedPacked` at their end. */
+export class PackedReader {
   at = 0
 
   constructor(private readonly packed: Uint8Array) {}
@@ -69,7 +69,7 @@ export class PackedBytes {
   }
 
   byte(): number {
-    if (this.at >= this.packed.length) throw new Unpackable('it ends too early')
+    if (this.at >= this.packed.length) throw new MalformedPacked('it ends too early')
     return this.packed[this.at++]!
   }
 
@@ -82,7 +82,7 @@ export class PackedBytes {
 
   /** A view of the next `length` bytes. */
   take(length: number): Uint8Array {
-    if (length > this.left) throw new Unpackable('it ends too early')
+    if (length > this.left) throw new MalformedPacked('it ends too early')
     this.at += length
     return this.packed.subarray(this.at - length, this.at)
   }

@@ -43,12 +43,12 @@ export class Cancellation implements CancelSignal {
     const others = this.#others
     this.#first = null
     this.#others = null
-    if (first !== null) tell(first)
-    if (others !== null) for (const listener of others) tell(listener)
+    if (first !== null) notify(first)
+    if (others !== null) for (const listener of others) notify(listener)
   }
 }
 
-const tell = (listener: CancelListener): void => {
+const notify = (listener: CancelListener): void => {
   if (typeof listener === 'function') listener()
   else listener.handleEvent()
 }

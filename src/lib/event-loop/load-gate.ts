@@ -23,19 +23,19 @@ const STEP = 32
  * An iteration that is late by this many times the bound admits no more: a first iteration is slow on a busy machine,
  * which is no overload by itself.
  */
-const LONG_TURN = 5
+const LONG_ITERATION = 5
 /** Requests a second that are always admitted, so that the end of an overload is detected. */
 const LEAST_PER_SECOND = 50
 /** Weight of the newest look in the average delay. */
 const WEIGHT = 0.25
 /** One delay counts for at most this many times the bound: a garbage collection is no overload. */
 const MOST_LATE = 4
-const LESS = 0.7
+const FALL = 0.7
 /** Factors of the rate at each look in time: while the thread has idle time, and while it has none. */
-const MORE = 1.1
-const LITTLE_MORE = 1.005
+const RISE = 1.1
+const SLOW_RISE = 1.005
 /** A thread with less idle time than this part of the time that it could run is at capacity. */
-const RESTS = 0.05
+const IDLE_SHARE = 0.05
 /** Part of the delay bound at which the fall of the rate ends. */
 const RELIEVED_DELAY = 0.4
 /**
@@ -56,22 +56,22 @@ export class LoadGate {
   refused = 0
   /** What was added to `room` since the last look. */
   #given = STEP
-  #lookedMs: number
+  #measuredMs: number
   #perSecond = Number.POSITIVE_INFINITY
   #lateMs = 0
   #isShort = false
   /** Requests admitted a second, averaged over some seconds. */
-  #usual = 0
+  #usualPerSecond = 0
   /**
    * The part of the time in which the thread was idle while it could have run, averaged over about a second. Null:
    * unknown.
    */
-  #rest: number | null = null
-  #refusedThen = 0
+  #idleShare: number | null = null
+  #refusedBefore = 0
   #calmMs = 0
 
   constructor(private readonly settings: LoadGateSettings) {
-    this.#lookedMs = settings.nowMs()
+    this.#measuredMs = settings.nowMs()
   }
 
   /** Admitted requests a second; infinite without a rate bound. */
@@ -92,7 +92,7 @@ export class LoadGate {
   more(): boolean {
     const { maxDelayMs, everyMs, nowMs } = this.settings
     if (this.#perSecond !== Number.POSITIVE_INFINITY) return false
-    if (maxDelayMs !== null && nowMs() - this.#lookedMs > everyMs + LONG_TURN * maxDelayMs) return false
+    if (maxDelayMs !== null && nowMs() - this.#measuredMs > everyMs + LONG_ITERATION * maxDelayMs) return false
     this.room += STEP
     this.#given += STEP
     return true
@@ -105,50 +105,52 @@ export class LoadGate {
   look(memoryBytes: number, times?: { readonly ranMs: number; readonly restedMs: number }): void {
     const { everyMs, maxDelayMs, maxMemoryBytes } = this.settings
     const nowMs = this.settings.nowMs()
-    const elapsedMs = nowMs - this.#lookedMs
-    this.#lookedMs = nowMs
+    const elapsedMs = nowMs - this.#measuredMs
+    this.#measuredMs = nowMs
     const letIn = ((this.#given - this.room) * 1_000) / Math.max(1, elapsedMs)
     // Late without admissions (a start, a long fold): refusing requests would not shorten it.
     const lateMs = letIn === 0 ? 0 : Math.max(0, Math.min(elapsedMs, times?.ranMs ?? elapsedMs) - everyMs)
     const mostMs = maxDelayMs === null ? lateMs : MOST_LATE * maxDelayMs
     this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
     if (times !== undefined) {
-      const before = this.#rest ?? 0
-      this.#rest = before + (times.restedMs / Math.max(1, elapsedMs) - before) * WEIGHT
+      const before = this.#idleShare ?? 0
+      this.#idleShare = before + (times.restedMs / Math.max(1, elapsedMs) - before) * WEIGHT
     }
     if (maxMemoryBytes !== null) this.#isShort = memoryBytes > maxMemoryBytes * (this.#isShort ? RELIEVED : 1)
     // Under a rate bound the delay must fall well below the one that caused it: else what piled up would stay.
     const mostLateMs = maxDelayMs === null || !this.isBounded ? maxDelayMs : maxDelayMs * RELIEVED_DELAY
     const isLate = mostLateMs !== null && this.#lateMs > mostLateMs
-    this.#usual += (letIn - this.#usual) * Math.min(1, elapsedMs / USUAL_WEIGHT_MS)
+    this.#usualPerSecond += (letIn - this.#usualPerSecond) * Math.min(1, elapsedMs / USUAL_WEIGHT_MS)
     if (this.#isShort) this.#lower(letIn)
     else if (isLate && lateMs > mostLateMs) this.#lower(letIn)
     else if (isLate) this.#calmMs = 0
     else if (this.isBounded) this.#raise(elapsedMs)
-    this.#refusedThen = this.refused
+    this.#refusedBefore = this.refused
     this.#fill(elapsedMs)
   }
 
   #lower(letIn: number): void {
     this.#calmMs = 0
-    this.#perSecond = Math.max(LEAST_PER_SECOND, Math.min(this.#perSecond, letIn) * LESS)
+    this.#perSecond = Math.max(LEAST_PER_SECOND, Math.min(this.#perSecond, letIn) * FALL)
   }
 
   #raise(elapsedMs: number): void {
-    this.#calmMs = this.refused === this.#refusedThen ? this.#calmMs + elapsedMs : 0
-    const rests = this.#rest !== null && this.#rest > RESTS
-    const more = this.#perSecond * (rests ? MORE : LITTLE_MORE)
+    this.#calmMs = this.refused === this.#refusedBefore ? this.#calmMs + elapsedMs : 0
+    const isIdle = this.#idleShare !== null && this.#idleShare > IDLE_SHARE
+    const more = this.#perSecond * (isIdle ? RISE : SLOW_RISE)
     if (this.#calmMs >= CALM_MS) this.#perSecond = Number.POSITIVE_INFINITY
     // Where idle time is unknown, the usual rate counts as the capacity.
-    else this.#perSecond = rests || this.#rest === null ? Math.max(more, this.#usual) : more
+    else this.#perSecond = isIdle || this.#idleShare === null ? Math.max(more, this.#usualPerSecond) : more
   }
 
   /** Unused room expires. After a late look there is room for an iteration that is late by as much as permitted. */
   #fill(elapsedMs: number): void {
     const { everyMs, maxDelayMs } = this.settings
-    const turnMs = Math.min(elapsedMs, everyMs + (maxDelayMs ?? everyMs))
+    const iterationMs = Math.min(elapsedMs, everyMs + (maxDelayMs ?? everyMs))
     this.room =
-      this.#perSecond === Number.POSITIVE_INFINITY ? STEP : Math.max(1, Math.round((this.#perSecond * turnMs) / 1_000))
+      this.#perSecond === Number.POSITIVE_INFINITY
+        ? STEP
+        : Math.max(1, Math.round((this.#perSecond * iterationMs) / 1_000))
     this.#given = this.room
   }
 }

@@ -42,14 +42,14 @@ export class Stages {
   #spare: Arrival[] = []
   readonly #tasks: (() => void)[] = []
   #isScheduled = false
-  #isTurning = false
+  #isIterating = false
 
   /**
    * `defer`: calls its argument after what was read has been dispatched. `settle`: runs what resolved promises have
    * made runnable, until nothing is left.
    */
   constructor(
-    private readonly soon: (turn: () => void) => void,
+    private readonly defer: (turn: () => void) => void,
     private readonly settle: () => void,
   ) {}
 
@@ -76,27 +76,27 @@ export class Stages {
   /** Runs the task when the responses and requests of this iteration have gone as far as they can. */
   atEnd(task: () => void): void {
     this.#tasks.push(task)
-    if (!this.#isTurning) this.#schedule()
+    if (!this.#isIterating) this.#schedule()
   }
 
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
-    this.soon(this.#turn)
+    this.defer(this.#iterate)
   }
 
-  readonly #turn = (): void => {
+  readonly #iterate = (): void => {
     this.#isScheduled = false
-    this.#isTurning = true
+    this.#isIterating = true
     try {
-      this.#tell()
+      this.#deliver()
       this.#begin()
       this.settle()
-      this.#isTurning = false
+      this.#isIterating = false
       if (this.#tasks.length > 0) this.#finish()
     } finally {
-      this.#isTurning = false
-      this.#goOn()
+      this.#isIterating = false
+      this.#scheduleNext()
     }
   }
 
@@ -104,15 +104,15 @@ export class Stages {
   #finish(): void {
     for (let left = this.#tasks.length; left > 0; left--) this.#tasks.shift()!()
     // Scheduled first: an iteration that runs within `settle` must already be scheduled.
-    this.#goOn()
+    this.#scheduleNext()
     this.settle()
   }
 
-  #goOn(): void {
+  #scheduleNext(): void {
     if (this.#waiting > 0 || this.#arrivals.length > 0 || this.#tasks.length > 0) this.#schedule()
   }
 
-  #tell(): void {
+  #deliver(): void {
     const arrivals = this.#arrivals
     if (arrivals.length === 0) return
     this.#arrivals = this.#spare
@@ -133,12 +133,12 @@ export class Stages {
 
   #take(): Beginner {
     const beginner = this.#beginners[this.#first++]!
-    if (this.#waiting === 0 || this.#first === MOST_TAKEN) this.#forget()
+    if (this.#waiting === 0 || this.#first === MOST_TAKEN) this.#dropBegun()
     return beginner
   }
 
   /** Drops those that have begun. */
-  #forget(): void {
+  #dropBegun(): void {
     this.#beginners.splice(0, this.#first)
     this.#first = 0
   }

@@ -4,30 +4,30 @@
 import { DialFailure, type DialLimits } from './dial.ts'
 
 /** Connection attempts to one destination at once, abandoned ones included. */
-export const MOST_OPENING = 256
+export const MAX_CONNECTING = 256
 /** One attempt is made at this interval even when the limit is reached, so that a recovered destination is detected. */
-export const TRY_EVERY_MS = 1_000
+export const RETRY_EVERY_MS = 1_000
 
 /** One connection attempt. */
-export interface Opening {
+export interface ConnectAttempt {
   /** The client waits no longer; the kernel continues the attempt. */
-  givenUp(): void
+  abandon(): void
   /** The attempt has ended: connected, refused or closed. */
-  over(): void
+  end(): void
 }
 
 interface Place {
   tried: number
-  givenUp: number
+  abandoned: number
   begunMs: number
   /** The last attempt that ended was connected or refused. */
-  answers: boolean
+  responds: boolean
   /** First in, first out. */
   readonly waiting: Set<() => void>
 }
 
 /** The attempts of one client, by destination key. */
-export class Openings {
+export class ConnectLimiter {
   readonly #places = new Map<string, Place>()
 
   /** `nowMs`: monotonic milliseconds. */
@@ -36,30 +36,30 @@ export class Openings {
   /** Attempts in progress, of all destinations. */
   get size(): number {
     let sum = 0
-    for (const { tried, givenUp } of this.#places.values()) sum += tried + givenUp
+    for (const { tried, abandoned } of this.#places.values()) sum += tried + abandoned
     return sum
   }
 
   /** Starts an attempt now, or when another one ends. Rejects with `timeout_connect` after `limits.connectMs`. */
-  enter(key: string, limits: DialLimits): Opening | Promise<Opening> {
+  enter(key: string, limits: DialLimits): ConnectAttempt | Promise<ConnectAttempt> {
     const known = this.#places.get(key)
-    const place = known ?? { tried: 0, givenUp: 0, begunMs: 0, answers: true, waiting: new Set() }
+    const place = known ?? { tried: 0, abandoned: 0, begunMs: 0, responds: true, waiting: new Set() }
     if (known === undefined) this.#places.set(key, place)
     if (this.#hasRoom(place)) return this.#begin(key, place)
     if (limits.signal.aborted) return Promise.reject(new DialFailure('canceled', 'the request was canceled'))
     return new Promise((resolve, reject) => {
       const finish = () => {
-        place.waiting.delete(go)
+        place.waiting.delete(start)
         clearTimeout(timer)
         limits.signal.removeEventListener('abort', onAbort)
       }
-      const go = () => {
+      const start = () => {
         finish()
         resolve(this.#begin(key, place))
       }
       const fail = (kind: 'canceled' | 'timeout_connect', message: string) => {
         finish()
-        this.#tidy(key, place)
+        this.#admitWaiting(key, place)
         reject(new DialFailure(kind, message))
       }
       const onAbort = () => fail('canceled', 'the request was canceled')
@@ -68,11 +68,11 @@ export class Openings {
         limits.connectMs,
       )
       limits.signal.addEventListener('abort', onAbort)
-      place.waiting.add(go)
+      place.waiting.add(start)
     })
   }
 
-  #begin(key: string, place: Place): Opening {
+  #begin(key: string, place: Place): ConnectAttempt {
     place.tried++
     place.begunMs = this.nowMs()
     let [isTried, isOver] = [true, false]
@@ -81,34 +81,34 @@ export class Openings {
       isTried = false
     }
     return {
-      givenUp: () => {
+      abandon: () => {
         if (isOver || !isTried) return
         leave()
-        place.givenUp++
-        place.answers = false
-        this.#tidy(key, place)
+        place.abandoned++
+        place.responds = false
+        this.#admitWaiting(key, place)
       },
-      over: () => {
+      end: () => {
         if (isOver) return
         isOver = true
-        if (isTried) place.answers = true
-        else place.givenUp--
+        if (isTried) place.responds = true
+        else place.abandoned--
         leave()
-        this.#tidy(key, place)
+        this.#admitWaiting(key, place)
       },
     }
   }
 
-  #tidy(key: string, place: Place): void {
+  #admitWaiting(key: string, place: Place): void {
     for (const go of place.waiting) {
       if (!this.#hasRoom(place)) return
       go()
     }
-    if (place.tried + place.givenUp + place.waiting.size === 0) this.#places.delete(key)
+    if (place.tried + place.abandoned + place.waiting.size === 0) this.#places.delete(key)
   }
 
-  #hasRoom({ tried, givenUp, begunMs, answers }: Place): boolean {
-    if (tried >= MOST_OPENING) return false
-    return answers || tried + givenUp < MOST_OPENING || (tried === 0 && this.nowMs() - begunMs >= TRY_EVERY_MS)
+  #hasRoom({ tried, abandoned, begunMs, responds }: Place): boolean {
+    if (tried >= MAX_CONNECTING) return false
+    return responds || tried + abandoned < MAX_CONNECTING || (tried === 0 && this.nowMs() - begunMs >= RETRY_EVERY_MS)
   }
 }

@@ -2,10 +2,9 @@
 import type { Socket, SocketHandler } from 'bun'
 import type { Deadlines } from '../event-loop/deadlines.ts'
 import { hasUnread } from '../http/kernel-socket.ts'
-import type { Carrier } from './carrier.ts'
-import type { Opening } from './connect-limiter.ts'
+import type { ConnectAttempt } from './connect-limiter.ts'
 import { DialFailure, type DialLimits, type DialResponse } from './dial.ts'
-import { HttpExchange } from './exchange.ts'
+import { type Carrier, HttpExchange } from './exchange.ts'
 
 export interface Pool {
   /** Deadlines of all exchanges that wait for response headers. */
@@ -35,8 +34,8 @@ export class HttpConnection implements Carrier {
   #socket: Socket<HttpConnection> | null = null
   #exchange: HttpExchange | null = null
   #unsent: Buffer | null = null
-  #settleOpening: ((failure: DialFailure | null) => void) | null = null
-  #opening: Opening | null = null
+  #settleConnect: ((failure: DialFailure | null) => void) | null = null
+  #attempt: ConnectAttempt | null = null
   #dead = false
 
   constructor(
@@ -49,20 +48,20 @@ export class HttpConnection implements Carrier {
    * Connects, with TLS up to the verified certificate. Rejects with DialFailure. `opening` receives the end of the
    * attempt.
    */
-  open({ hostname, port, tls }: ConnectOptions, limits: DialLimits, opening: Opening): Promise<this> {
-    this.#opening = opening
+  open({ hostname, port, tls }: ConnectOptions, limits: DialLimits, attempt: ConnectAttempt): Promise<this> {
+    this.#attempt = attempt
     return new Promise((resolve, reject) => {
-      const onAbort = () => this.#opened(new DialFailure('canceled', 'the request was canceled'))
+      const onAbort = () => this.#connectSettled(new DialFailure('canceled', 'the request was canceled'))
       const timer = setTimeout(
-        () => this.#opened(new DialFailure('timeout_connect', `no connection within ${limits.connectMs} ms`)),
+        () => this.#connectSettled(new DialFailure('timeout_connect', `no connection within ${limits.connectMs} ms`)),
         limits.connectMs,
       )
       limits.signal.addEventListener('abort', onAbort)
-      this.#settleOpening = (failure) => {
+      this.#settleConnect = (failure) => {
         clearTimeout(timer)
         limits.signal.removeEventListener('abort', onAbort)
         if (failure === null) return resolve(this)
-        this.#opening?.givenUp()
+        this.#attempt?.abandon()
         this.destroy()
         reject(failure)
       }
@@ -125,14 +124,14 @@ export class HttpConnection implements Carrier {
 
   onOpen(socket: Socket<HttpConnection>): void {
     this.#socket = socket
-    this.#reached()
+    this.#endAttempt()
     if (this.#dead) socket.terminate()
-    else if (!this.secure) this.#opened(null)
+    else if (!this.secure) this.#connectSettled(null)
   }
 
   onHandshake(error: Error | null): void {
     const code = (error as { code?: unknown } | null)?.code ?? 'unknown'
-    this.#opened(error === null ? null : new DialFailure('tls', `the TLS handshake failed (${code})`, error))
+    this.#connectSettled(error === null ? null : new DialFailure('tls', `the TLS handshake failed (${code})`, error))
   }
 
   onData(bytes: Buffer): void {
@@ -152,8 +151,8 @@ export class HttpConnection implements Carrier {
   onClose(broken: boolean): void {
     const exchange = this.#exchange
     this.#exchange = null
-    this.#reached()
-    this.#opened(
+    this.#endAttempt()
+    this.#connectSettled(
       new DialFailure(
         this.secure && this.#socket !== null ? 'tls' : 'connect',
         'the connection closed while it was being opened',
@@ -164,20 +163,20 @@ export class HttpConnection implements Carrier {
   }
 
   onConnectError(error: unknown): void {
-    this.#reached()
-    this.#opened(connectFailure(error))
+    this.#endAttempt()
+    this.#connectSettled(connectFailure(error))
   }
 
   /** The attempt has ended for the kernel. */
-  #reached(): void {
-    const opening = this.#opening
-    this.#opening = null
-    opening?.over()
+  #endAttempt(): void {
+    const attempt = this.#attempt
+    this.#attempt = null
+    attempt?.end()
   }
 
-  #opened(failure: DialFailure | null): void {
-    const settle = this.#settleOpening
-    this.#settleOpening = null
+  #connectSettled(failure: DialFailure | null): void {
+    const settle = this.#settleConnect
+    this.#settleConnect = null
     settle?.(failure)
   }
 }

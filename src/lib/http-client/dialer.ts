@@ -3,7 +3,7 @@
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { type Dial, DialFailure, type DialLimits, type DialRequest, type DialResponse } from './dial.ts'
-import { addressRefusal, hostRefusal, plainHost, urlFlaw } from './egress.ts'
+import { addressRefusal, hostRefusal, plainHost, urlError } from './egress.ts'
 import { type Destination, pooledClient } from './pool.ts'
 
 export interface DialerDeps {
@@ -30,7 +30,7 @@ interface ParsedUrl {
   readonly destinations: Map<string, Destination>
 }
 
-const REMEMBERED = 1_000
+const MAX_CACHED = 1_000
 const monotonicMs = (): number => performance.now()
 
 const systemResolve = async (host: string) =>
@@ -55,8 +55,8 @@ const within = <Value>(work: Promise<Value>, limits: DialLimits, timeoutMs: numb
     work.finally(finish).then(resolve, reject)
   })
 
-const bounded = <Value>(map: Map<string, Value>, key: string, value: Value) => {
-  if (map.size >= REMEMBERED) map.delete(map.keys().next().value!)
+const setBounded = <Value>(map: Map<string, Value>, key: string, value: Value) => {
+  if (map.size >= MAX_CACHED) map.delete(map.keys().next().value!)
   map.set(key, value)
 }
 
@@ -68,8 +68,8 @@ const createUrls = (allowPrivate: boolean) => {
     if (known !== undefined) return known
     const url = URL.parse(text)
     if (url === null) throw new DialFailure('invalid_url', 'the address is no valid URL')
-    const flaw = urlFlaw(url)
-    if (flaw !== null) throw new DialFailure('invalid_url', flaw)
+    const error = urlError(url)
+    if (error !== null) throw new DialFailure('invalid_url', error)
     const refusal = hostRefusal(url, allowPrivate)
     if (refusal !== null) throw new DialFailure('blocked', refusal)
     const name = plainHost(url.hostname)
@@ -78,7 +78,7 @@ const createUrls = (allowPrivate: boolean) => {
     const path = url.pathname + url.search
     const literal = isIP(name) !== 0
     const parsed = { secure, name, port, host: url.host, path, literal, destinations: new Map() }
-    bounded(urls, text, parsed)
+    setBounded(urls, text, parsed)
     return parsed
   }
 }
@@ -106,7 +106,7 @@ const createResolver = ({
       const refusal = addressRefusal(address, allowPrivate)
       if (refusal !== null) throw new DialFailure('blocked', `${name} resolves to an address that ${refusal}`)
     }
-    bounded(resolved, name, { addresses, untilMs: nowMs() + resolutionTtlMs })
+    setBounded(resolved, name, { addresses, untilMs: nowMs() + resolutionTtlMs })
     return addresses
   }
 

@@ -120,7 +120,7 @@ export const plainHost = (hostname: string): string => {
 }
 
 /** What is wrong with a URL itself, or null: its scheme, a user name or fragment, its port, a missing host. */
-export const urlFlaw = (url: URL): string | null => {
+export const urlError = (url: URL): string | null => {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'only http and https are allowed'
   if (url.username !== '' || url.password !== '') return 'a URL must not carry a user name or password'
   if (url.href.includes('#')) return 'a URL must not carry a fragment (#)'
@@ -142,4 +142,4 @@ export const hostRefusal = (url: URL, allowPrivate: boolean): string | null => {
 
 /** Both checks, for a `base_url` that is about to be stored. */
 export const urlRefusal = (url: URL, allowPrivate: boolean): string | null =>
-  urlFlaw(url) ?? hostRefusal(url, allowPrivate)
+  urlError(url) ?? hostRefusal(url, allowPrivate)

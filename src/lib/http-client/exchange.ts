@@ -3,8 +3,7 @@
 import type { CancelSignal } from '../event-loop/cancellation.ts'
 import type { Deadlines, Timed } from '../event-loop/deadlines.ts'
 import { type Arrival, stages } from '../event-loop/stages.ts'
-import { freeIfLarge, inTurn, LARGE_BYTES, type TakesTurns } from '../http/large-read-pacing.ts'
-import type { Carrier } from './carrier.ts'
+import { freeIfLarge, LARGE_BYTES, type PacedReader, resumePaced } from '../http/large-read-pacing.ts'
 import { type ArrivalListener, type ByteReader, DialFailure, type DialLimits, type DialResponse } from './dial.ts'
 import { ReceivedBytes } from './received-bytes.ts'
 import { headersOf, MalformedResponse, type ResponseHead } from './response-head.ts'
@@ -45,7 +44,16 @@ const CANCELED = Promise.resolve()
 
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
-export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, ByteReader, TakesTurns, Arrival {
+/** What an exchange needs of its connection. */
+export interface Carrier {
+  pause(): void
+  resume(): void
+  /** The response is complete. `reusable`: no surplus bytes came and the server keeps the connection open. */
+  finished(reusable: boolean, keepAliveS: number | null): void
+  destroy(): void
+}
+
+export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, ByteReader, PacedReader, Arrival {
   /** Resolves with this exchange once the headers have arrived, or rejects with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
@@ -64,9 +72,9 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #ended = false
   #failure: DialFailure | null = null
   #waiting: ArrivalListener | null = null
-  /** The listener is called in this iteration of the event loop; `#fresh` is not parsed yet. */
-  #isTelling = false
-  #fresh: Buffer | null = null
+  /** The listener is called in this iteration of the event loop; `#unparsed` are its bytes. */
+  #isScheduled = false
+  #unparsed: Buffer | null = null
 
   constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
     super()
@@ -111,7 +119,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
    * read costs more than the copy.
    */
   async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
-    while (this.waitingBytes === 0 && !this.#ended && this.#failure === null) await this.#more()
+    while (this.waitingBytes === 0 && !this.#ended && this.#failure === null) await this.#waitForMore()
     const value = this.readNow()
     return value === null ? NO_MORE : { done: false, value }
   }
@@ -121,17 +129,17 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.#waiting = listener
     if (!this.#paused) return
     this.#paused = false
-    inTurn(this)
+    resumePaced(this)
   }
 
   readNow(): Uint8Array | null {
     if (this.#failure !== null && this.waitingBytes === 0) throw this.#failure
-    return this.takeSome()
+    return this.takeNext()
   }
 
   textNow(mostBytes: number): string | null {
     if (this.#failure !== null && this.waitingBytes === 0) throw this.#failure
-    return this.waitingBytes > mostBytes ? null : this.takeFirstText()
+    return this.waitingBytes > mostBytes ? null : this.takeSinglePieceText()
   }
 
   release(bytes: Uint8Array): void {
@@ -159,7 +167,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   async #readText(maxBytes: number): Promise<string> {
-    while (!this.#ended && this.#failure === null && this.waitingBytes <= maxBytes) await this.#more()
+    while (!this.#ended && this.#failure === null && this.waitingBytes <= maxBytes) await this.#waitForMore()
     if (this.#failure !== null) throw this.#failure
     if (this.waitingBytes > maxBytes) {
       const failure = new DialFailure('too_large', `the answer exceeds ${maxBytes} bytes`)
@@ -174,22 +182,22 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
    * separately are read, and written to the client, together.
    */
   receive(bytes: Buffer): void {
-    const fresh = this.#fresh
+    const fresh = this.#unparsed
     if ((fresh === null ? 0 : fresh.length) + bytes.length < LARGE_BYTES) {
-      this.#fresh = fresh === null ? bytes : Buffer.concat([fresh, bytes])
+      this.#unparsed = fresh === null ? bytes : Buffer.concat([fresh, bytes])
     } else {
-      this.#parseFresh()
+      this.#parseUnparsed()
       this.#parse(bytes)
       // Under load each large response is read before the next one arrives.
       this.tell()
       return
     }
-    this.#tellSoon()
+    this.#scheduleDelivery()
   }
 
   tell(): void {
-    this.#isTelling = false
-    this.#parseFresh()
+    this.#isScheduled = false
+    this.#parseUnparsed()
     if (this.#parser.head !== null) this.#resolve(this)
     try {
       this.#notify()
@@ -198,16 +206,16 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     }
   }
 
-  #tellSoon(): void {
-    if (this.#isTelling) return
-    this.#isTelling = true
+  #scheduleDelivery(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
     stages.arrived(this)
   }
 
-  #parseFresh(): void {
-    const fresh = this.#fresh
+  #parseUnparsed(): void {
+    const fresh = this.#unparsed
     if (fresh === null) return
-    this.#fresh = null
+    this.#unparsed = null
     this.#parse(fresh)
   }
 
@@ -222,7 +230,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
       this.#break(error instanceof MalformedResponse ? error.message : 'the answer could not be read', error)
     }
     if (this.#failure !== null) return
-    if (this.#parser.done) this.#finish(this.#parser.keepAlive && !leftover)
+    if (this.#parser.done) this.#end(this.#parser.keepAlive && !leftover)
     else if (this.waitingBytes > PAUSE_BYTES && !this.#paused) {
       this.#paused = true
       this.#carrier.pause()
@@ -231,7 +239,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
 
   /** The socket has closed. */
   closed(broken: boolean): void {
-    this.#parseFresh()
+    this.#parseUnparsed()
     if (this.#ended || this.#failure !== null) return
     if (broken) {
       this.#break('the connection was reset before the answer was complete')
@@ -239,8 +247,8 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     }
     try {
       this.#parser.close()
-      this.#finish(false)
-      this.#tellSoon()
+      this.#end(false)
+      this.#scheduleDelivery()
     } catch (error) {
       this.#break((error as Error).message)
     }
@@ -249,9 +257,9 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   /** Fails the exchange and closes its connection: a response that was read in part ends the connection. */
   fail(failure: DialFailure): void {
     // Bytes that arrived before the failure count.
-    this.#parseFresh()
+    this.#parseUnparsed()
     if (this.#ended || this.#failure !== null) return
-    this.giveBack()
+    this.freeAll()
     this.#failed(failure)
   }
 
@@ -270,7 +278,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   overdue(): void {
-    this.#parseFresh()
+    this.#parseUnparsed()
     if (this.#parser.head !== null) return
     this.fail(new DialFailure('timeout_headers', `no response headers within ${this.#headersMs} ms`))
   }
@@ -301,7 +309,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     return formatOf(this.#head.contentEncoding)
   }
 
-  #finish(reusable: boolean): void {
+  #end(reusable: boolean): void {
     this.#ended = true
     this.#release()
     if (this.#paused) this.#carrier.resume()
@@ -320,13 +328,13 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     waiting?.arrived()
   }
 
-  #more(): Promise<void> {
+  #waitForMore(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.listen({ arrived: resolve })
     return promise
   }
 
-  goOn(): void {
+  resumeReading(): void {
     if (!this.#paused) this.#carrier.resume()
   }
 }

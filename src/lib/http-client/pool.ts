@@ -2,9 +2,9 @@
 // its destination only after a complete response without surplus bytes. Why not `fetch`:
 // docs/decisions/0004-pooled-upstream-client.md.
 import { Deadlines } from '../event-loop/deadlines.ts'
-import { passingMemory } from '../event-loop/shared-buffer.ts'
+import { sharedBuffer } from '../event-loop/shared-buffer.ts'
 import { latin1Length, writeLatin1, writeUtf8 } from '../text/text-pieces.ts'
-import { Openings } from './connect-limiter.ts'
+import { ConnectLimiter } from './connect-limiter.ts'
 import { HttpConnection, type Pool, type RequestBytes } from './connection.ts'
 import { DialFailure, type DialLimits, type DialRequest, type DialResponse } from './dial.ts'
 
@@ -44,7 +44,7 @@ const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/
 /** Of path and host. Other characters would be written as one byte each. */
 const ADDRESS = /^[\x21-\x7e]+$/
-const OURS = new Set(['host', 'content-length', 'transfer-encoding', 'connection'])
+const CLIENT_HEADERS = new Set(['host', 'content-length', 'transfer-encoding', 'connection'])
 
 /**
  * Requests up to this size are assembled here, the head in front of the body. Each is written to its socket, or copied,
@@ -70,7 +70,7 @@ export interface HeadText {
   readonly text: string
 }
 /** Heads of one destination: several keys of one vendor, for whole responses and for streams. */
-const HEADS_KEPT = 16
+const MAX_CACHED_HEADS = 16
 
 /**
  * The head of a request. A caller that passes the same (readonly) headers object again has it checked and assembled
@@ -89,12 +89,12 @@ export const headText = ({ host, path, heads }: Destination, { method, headers }
     const value = headers[name]!
     if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value))
       throw new DialFailure('invalid_header', `the header ${name.replace(/[^\w-]/g, '?')} cannot be sent`)
-    if (OURS.has(name)) continue
+    if (CLIENT_HEADERS.has(name)) continue
     if (name === 'accept-encoding') encoding = ''
     text += `${name}: ${value}\r\n`
   }
   text += encoding
-  if (heads.length === HEADS_KEPT) heads.shift()
+  if (heads.length === MAX_CACHED_HEADS) heads.shift()
   heads.push({ method, headers, text })
   return text
 }
@@ -121,7 +121,7 @@ const encode = (destination: Destination, request: DialRequest): RequestBytes =>
  */
 const large = (head: string, body: string | null, hasLength: boolean): RequestBytes => {
   const bodyAt = head.length + MOST_LINES_CHARS
-  const bytes = passingMemory(bodyAt + (body === null ? 0 : Buffer.byteLength(body)))
+  const bytes = sharedBuffer(bodyAt + (body === null ? 0 : Buffer.byteLength(body)))
   const size = body === null ? 0 : writeUtf8(bytes, bodyAt, body)
   LENGTH_LINES[1] = size
   const lines = hasLength ? LENGTH_LINES : NO_LENGTH_LINES
@@ -189,13 +189,13 @@ const createPool = (nowMs: () => number) => {
 export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => number } = {}): HttpClient => {
   const { pool, take, close } = createPool(options.nowMs ?? (() => performance.now()))
 
-  const openings = new Openings(() => performance.now())
+  const limiter = new ConnectLimiter(() => performance.now())
 
   const connect = async (destination: Destination, limits: DialLimits) => {
     const startedMs = performance.now()
-    const entered = openings.enter(destination.key, limits)
+    const entered = limiter.enter(destination.key, limits)
     const waits = entered instanceof Promise
-    const opening = waits ? await entered : entered
+    const attempt = waits ? await entered : entered
     return new HttpConnection(destination.key, destination.secure, pool).open(
       {
         hostname: destination.address,
@@ -203,7 +203,7 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
         tls: destination.secure ? tlsOptions(destination.serverName, options.ca) : null,
       },
       waits ? { ...limits, connectMs: Math.max(1, limits.connectMs - (performance.now() - startedMs)) } : limits,
-      opening,
+      attempt,
     )
   }
 

@@ -38,8 +38,8 @@ export class ReceivedBytes implements BodySink {
   }
 
   /** The bytes that have arrived as one piece, at most READ_BYTES; null for none. */
-  protected takeSome(): Uint8Array | null {
-    if (this.#waiting > READ_BYTES) return this.#someOfMuch()
+  protected takeNext(): Uint8Array | null {
+    if (this.#waiting > READ_BYTES) return this.#takePart()
     if (this.#waiting === 0) return null
     const chunks = this.#takeAll()
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
@@ -47,7 +47,7 @@ export class ReceivedBytes implements BodySink {
 
   /** All bytes as text; large buffers are freed. */
   protected takeText(): string {
-    const text = this.takeFirstText()
+    const text = this.takeSinglePieceText()
     if (text !== null) return text
     const chunks = this.#takeAll()
     const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
@@ -61,7 +61,7 @@ export class ReceivedBytes implements BodySink {
    * The body will not be read: large buffers are freed at once. Pieces of one socket read are handed out together, so
    * no other reader holds a part of the buffer.
    */
-  protected giveBack(): void {
+  protected freeAll(): void {
     for (const chunk of this.#takeAll()) freeIfLarge(chunk)
   }
 
@@ -72,7 +72,7 @@ export class ReceivedBytes implements BodySink {
   }
 
   /** All bytes as text, if they arrived in one piece and are certain to be whole characters; else null. */
-  protected takeFirstText(): string | null {
+  protected takeSinglePieceText(): string | null {
     const first = this.#first
     if (first === null || this.#queue !== null) return null
     const text = plainText(first, this.#from, this.#to)
@@ -94,7 +94,7 @@ export class ReceivedBytes implements BodySink {
    * The beginning of the queue; the socket stays paused until the rest is read too. The rest may wait for long, so it
    * is copied: the socket's buffers are many times larger.
    */
-  #someOfMuch(): Uint8Array {
+  #takePart(): Uint8Array {
     const waiting = this.#waiting
     let chunks = this.#takeAll()
     if (chunks[0]!.buffer.byteLength > READ_BYTES) {

@@ -62,7 +62,7 @@ export class ResponseParser {
   keepAlive = false
   #state: State = State.Head
   // An unfinished head or line, as a copy: the bytes belong to the sink.
-  #held: Buffer = EMPTY
+  #buffered: Buffer = EMPTY
   // Bytes left of the body or the chunk.
   #left = 0
   #interim = 0
@@ -115,7 +115,7 @@ export class ResponseParser {
         this.body.take(bytes, at, bytes.length)
         return bytes.length
       case State.ChunkSize: {
-        const to = this.#held.length === 0 ? this.#wholeChunks(bytes, at) : at
+        const to = this.#buffered.length === 0 ? this.#wholeChunks(bytes, at) : at
         return to > at ? to : this.#readLine(bytes, at)
       }
       default:
@@ -152,9 +152,9 @@ export class ResponseParser {
   }
 
   #readHead(bytes: Buffer, at: number): number {
-    const { length } = this.#held
+    const { length } = this.#buffered
     const came = at === 0 ? bytes : bytes.subarray(at)
-    const all = length === 0 ? came : Buffer.concat([this.#held, came])
+    const all = length === 0 ? came : Buffer.concat([this.#buffered, came])
     const end = all.indexOf('\r\n\r\n', Math.max(0, length - 3), 'latin1')
     if (end > MAX_HEAD_BYTES || (end === -1 && all.length > MAX_HEAD_BYTES))
       throw new MalformedResponse(`response headers exceed ${MAX_HEAD_BYTES} bytes`)
@@ -162,10 +162,10 @@ export class ResponseParser {
       // Bytes that do not begin like a response are refused now: they may never contain an empty line.
       if (!all.toString('latin1', 0, 5).startsWith('HTTP/'.slice(0, Math.min(5, all.length))))
         throw new MalformedResponse('not an HTTP response')
-      this.#held = all === came ? Buffer.from(came) : all
+      this.#buffered = all === came ? Buffer.from(came) : all
       return bytes.length
     }
-    this.#held = EMPTY
+    this.#buffered = EMPTY
     this.#headRead(new ResponseHead(all, end))
     return at + end + 4 - length
   }
@@ -195,14 +195,14 @@ export class ResponseParser {
   #readLine(bytes: Buffer, at: number): number {
     const lineEnd = bytes.indexOf(10, at)
     const to = lineEnd === -1 ? bytes.length : lineEnd
-    if (this.#held.length + to - at > MAX_LINE_BYTES)
+    if (this.#buffered.length + to - at > MAX_LINE_BYTES)
       throw new MalformedResponse('a line of the chunked body is too long')
     if (lineEnd === -1) {
-      this.#held = Buffer.concat([this.#held, bytes.subarray(at)])
+      this.#buffered = Buffer.concat([this.#buffered, bytes.subarray(at)])
       return to
     }
-    const line = this.#held.toString('latin1') + bytes.toString('latin1', at, to)
-    this.#held = EMPTY
+    const line = this.#buffered.toString('latin1') + bytes.toString('latin1', at, to)
+    this.#buffered = EMPTY
     if (!line.endsWith('\r')) throw new MalformedResponse('a line of the chunked body ends without CR')
     this.#line(line.slice(0, -1))
     return to + 1

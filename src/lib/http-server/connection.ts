@@ -2,9 +2,8 @@
 // before.
 import type { Socket } from 'bun'
 import type { Listed } from '../collections/index-set.ts'
-import type { LiveBody } from './answer.ts'
-import type { ConnectionOwner } from './connection-owner.ts'
-import { FairTurns, type Turned } from './fair-share.ts'
+import type { Answer, LiveBody } from './answer.ts'
+import { FairShare, type SharingConnection } from './fair-share.ts'
 import { type OutputWatch, ServerOutput } from './output.ts'
 import { closesAfter, dropReply, liveBodyOf, type Reply, sendReply } from './reply.ts'
 import { ServerRequest, type Uplink } from './request.ts'
@@ -13,35 +12,46 @@ import { RequestQueue } from './request-queue.ts'
 import { ServerSocket } from './socket.ts'
 
 /** Bytes of the next requests that are buffered during a response; more wait in the kernel. */
-const AHEAD_BYTES = 64 * 1024
+const PIPELINED_BYTES = 64 * 1024
 /**
  * How long the connection is read after a response that came before the whole request, so that the client reads the
  * response.
  */
 const LINGER_MS = 2_000
 
-export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
+/** The server of a connection: handles its requests and sets its times. */
+export interface ConnectionOwner {
+  answer(request: ServerRequest, connection: ServerConnection): Reply | Promise<Reply>
+  malformed(error: MalformedRequest): Answer
+  /** Reports a fault of the program. */
+  failed(error: unknown): Answer
+  readonly idleMs: number
+  readonly headMs: number
+  closed(connection: ServerConnection): void
+}
+
+export class ServerConnection implements SharingConnection, Listed, Uplink, OutputWatch {
   place = -1
   /** Monotonic milliseconds after which it is closed. */
   deadlineMs: number
   request: ServerRequest | null = null
   readonly output = new ServerOutput(this)
   readonly socket = new ServerSocket()
-  readonly #ahead = new RequestQueue()
+  readonly #queue = new RequestQueue()
   #live: LiveBody | null = null
   #reading = false
   #closes = false
   /** The response is handed over whole. */
   #answered = false
   /** The bytes of the request became malformed at some point. */
-  #lost = false
+  #isMalformed = false
   /** The deadlines of the handler apply, not those of the connection. */
-  #patient = false
+  #hasHandlerDeadlines = false
   #discards = false
-  readonly turns = new FairTurns(this)
+  readonly share = new FairShare(this)
   #isEnding = false
   /** It has carried a request. */
-  #served = false
+  #hadRequest = false
 
   constructor(private readonly owner: ConnectionOwner) {
     this.deadlineMs = performance.now() + owner.headMs
@@ -57,25 +67,25 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     const { request } = this
     const isBody = request !== null && !request.ended
     const rest = isBody ? this.#receive(request, bytes, 0) : bytes
-    if (isBody && !this.#patient) this.#bodyCame(request)
+    if (isBody && !this.#hasHandlerDeadlines) this.#bodyCame(request)
     if (rest !== null) {
-      this.#ahead.keep(rest)
+      this.#queue.append(rest)
       this.#readOn()
     }
-    if (this.request === null) this.turns.wait()
+    if (this.request === null) this.share.enqueue()
   }
 
   /** Begins the requests that have arrived, then reads on. */
   begin(): boolean {
     const isFree = this.request === null
-    this.#goOn()
+    this.#continue()
     return isFree && this.request !== null
   }
 
   closed(): void {
     if (this.output.dead) return
     this.output.close()
-    this.#ahead.clear()
+    this.#queue.clear()
     this.owner.closed(this)
     const { request } = this
     this.request = null
@@ -92,11 +102,11 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
 
   /** Its deadline has passed. A response that is with the kernel only waits for the network: it is not taken back. */
   overdue(): void {
-    if (this.turns.waits) this.turns.begin()
+    if (this.share.isWaiting) this.share.begin()
     if (performance.now() < this.deadlineMs) return
     if (this.request !== null || this.output.isBlocked || this.#isEnding) this.destroy()
     // What arrived in time and was not read yet is a request: the process was busy, not the client silent.
-    else if (this.#discards || this.#ahead.hasBegun || !this.socket.hasUnread) {
+    else if (this.#discards || this.#queue.hasBegun || !this.socket.hasUnread) {
       // A request that arrives now is not begun: its response could not be sent.
       this.#isEnding = true
       this.#discards = true
@@ -106,15 +116,15 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   }
 
   /** A fault of the program: the state of the connection is undefined. */
-  broke(error: unknown): void {
+  fail(error: unknown): void {
     this.owner.failed(error)
     this.destroy()
   }
 
-  wantBody(request: ServerRequest): void {
+  readBody(request: ServerRequest): void {
     if (request !== this.request) return
-    if (request.headers.expectsContinue) this.output.continueOnce()
-    if (!this.#patient) this.#renew()
+    if (request.headers.expectsContinue) this.output.sendContinue()
+    if (!this.#hasHandlerDeadlines) this.#renew()
     this.socket.resume()
   }
 
@@ -124,23 +134,24 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
 
   letGo(request: ServerRequest): void {
     if (request !== this.request) return
-    this.#patient = false
+    this.#hasHandlerDeadlines = false
     if (this.output.isBlocked) this.#renew()
   }
 
   blocked(): void {
     this.socket.sent()
-    if (!this.#patient) this.#renew()
+    if (!this.#hasHandlerDeadlines) this.#renew()
   }
 
   drained(): void {
     if (this.#answered) this.#finish()
-    else if (this.request !== null && (this.#patient || this.request.ended)) this.deadlineMs = Number.POSITIVE_INFINITY
+    else if (this.request !== null && (this.#hasHandlerDeadlines || this.request.ended))
+      this.deadlineMs = Number.POSITIVE_INFINITY
   }
 
   /** The handler has its own deadlines: until `letGo` only the client ends the connection. */
   hold(): void {
-    this.#patient = true
+    this.#hasHandlerDeadlines = true
   }
 
   /** Each piece of a body renews the idle deadline; after the last one the deadlines of the handler apply. */
@@ -158,23 +169,23 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   #readOn(): void {
     // The request decides how much of its body is read.
     if (this.#discards || this.output.dead || this.request?.ended === false) return
-    if (this.turns.rests || this.#ahead.length > AHEAD_BYTES) this.socket.pause()
+    if (this.share.isYielding || this.#queue.length > PIPELINED_BYTES) this.socket.pause()
     else this.socket.resume()
   }
 
-  #goOn(): void {
+  #continue(): void {
     this.#next()
     this.#readOn()
   }
 
   /** Returns the bytes behind the request's body, or null. */
   #receive(request: ServerRequest, bytes: Buffer, from: number): Buffer | null {
-    if (this.#lost) return null
+    if (this.#isMalformed) return null
     try {
       const to = request.receive(bytes, from)
       return to === bytes.length ? null : bytes.subarray(to)
     } catch (error) {
-      this.#lost = true
+      this.#isMalformed = true
       this.#closes = true
       request.fail(error)
       return null
@@ -185,11 +196,11 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   #next(): void {
     if (this.#reading) return
     this.#reading = true
-    while (this.request === null && !this.output.dead && !this.#discards && !this.turns.rests) {
-      const { hasBegun } = this.#ahead
+    while (this.request === null && !this.output.dead && !this.#discards && !this.share.isYielding) {
+      const { hasBegun } = this.#queue
       let head: RequestHead | null
       try {
-        head = this.#ahead.head()
+        head = this.#queue.head()
       } catch (error) {
         this.#refuse(error)
         break
@@ -197,10 +208,11 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
       if (head === null) {
         // The next head has begun: it has the same time as the first one, whose time runs from the opening of the
         // connection.
-        if (!hasBegun && this.#ahead.hasBegun && this.#served) this.deadlineMs = performance.now() + this.owner.headMs
+        if (!hasBegun && this.#queue.hasBegun && this.#hadRequest)
+          this.deadlineMs = performance.now() + this.owner.headMs
         break
       }
-      if (this.#ahead.length > 0) this.turns.took()
+      if (this.#queue.length > 0) this.share.countRequest()
       this.#begin(head)
     }
     this.#reading = false
@@ -218,16 +230,16 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     const request = new ServerRequest(head, this)
     this.request = request
     this.output.begin()
-    this.#served = true
-    this.#lost = false
+    this.#hadRequest = true
+    this.#isMalformed = false
     this.#answered = false
-    this.#patient = false
+    this.#hasHandlerDeadlines = false
     this.#closes = !head.keepsAlive
     this.deadlineMs = Number.POSITIVE_INFINITY
     if (!request.ended) {
-      const { from } = this.#ahead
-      const bytes = this.#ahead.take()
-      if (bytes !== null) this.#ahead.keep(this.#receive(request, bytes, from))
+      const { from } = this.#queue
+      const bytes = this.#queue.take()
+      if (bytes !== null) this.#queue.append(this.#receive(request, bytes, from))
     }
     let reply: Reply | Promise<Reply>
     try {
@@ -276,7 +288,7 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
   /** The whole response is handed over. */
   #end(): void {
     this.#live = null
-    this.#patient = false
+    this.#hasHandlerDeadlines = false
     this.#answered = true
     if (this.output.isBlocked) this.#renew()
     else this.#finish()
@@ -289,13 +301,13 @@ export class ServerConnection implements Turned, Listed, Uplink, OutputWatch {
     this.#answered = false
     this.#renew()
     if (this.#closes) this.#linger()
-    else this.#goOn()
+    else this.#continue()
   }
 
   /** Closing with unread or later bytes would make the kernel drop the response, so they are read and dropped. */
   #linger(): void {
     this.#discards = true
-    this.#ahead.clear()
+    this.#queue.clear()
     this.deadlineMs = performance.now() + LINGER_MS
     this.socket.shutdown()
     this.socket.resume()

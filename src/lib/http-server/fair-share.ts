@@ -2,47 +2,47 @@
 // begin in stages (`lib/event-loop/stages.ts`).
 import { type Beginner, stages } from '../event-loop/stages.ts'
 
-const TURN_REQUESTS = 32
+const SHARE_REQUESTS = 32
 
 /** A connection that shares. */
-export interface Turned extends Beginner {
+export interface SharingConnection extends Beginner {
   /** Receives the error that `begin` threw. */
-  broke(error: unknown): void
+  fail(error: unknown): void
 }
 
-export class FairTurns implements Beginner {
+export class FairShare implements Beginner {
   /** It is queued to begin. */
-  waits = false
+  isWaiting = false
   /** Other connections come before the rest of its requests. */
-  rests = false
+  isYielding = false
   /** Requests begun since the queue was empty, or since others came. */
   #begun = 0
 
-  constructor(private readonly connection: Turned) {}
+  constructor(private readonly connection: SharingConnection) {}
 
   /** Bytes have arrived. */
-  wait(): void {
-    if (this.waits) return
-    this.waits = true
+  enqueue(): void {
+    if (this.isWaiting) return
+    this.isWaiting = true
     stages.begins(this)
   }
 
   begin(): boolean {
-    this.waits = false
-    this.rests = false
+    this.isWaiting = false
+    this.isYielding = false
     this.#begun = 0
     try {
       return this.connection.begin()
     } catch (error) {
-      this.connection.broke(error)
+      this.connection.fail(error)
       return false
     }
   }
 
   /** Counts a request that has begun while others wait behind it. */
-  took(): void {
-    if (++this.#begun < TURN_REQUESTS || this.rests) return
-    this.rests = true
-    this.wait()
+  countRequest(): void {
+    if (++this.#begun < SHARE_REQUESTS || this.isYielding) return
+    this.isYielding = true
+    this.enqueue()
   }
 }

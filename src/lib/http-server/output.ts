@@ -63,6 +63,7 @@ const REASONS: Readonly<Record<number, string>> = {
 const statusLine = (status: number): string => `HTTP/1.1 ${status} ${REASONS[status] ?? 'Status'}\r\n`
 const OK = statusLine(200)
 
+// Mutable: the time of a process has one value, and the line is needed in each response.
 let dateSecond = 0
 let dateLine = ''
 /** The `Date` line, made once a second. */
@@ -157,7 +158,7 @@ export class ServerOutput {
   }
 
   /** Requests the body from a client that waits for `100 Continue`; once, and not within a response. */
-  continueOnce(): void {
+  sendContinue(): void {
     if (this.#continued || this.hasBegun) return
     this.#continued = true
     this.text(CONTINUE)
@@ -280,7 +281,7 @@ export class ServerOutput {
     if (this.dead) return
     const written = this.isBlocked ? 0 : this.#socket!.write(SCRATCH, start, length)
     if (written < 0 || written === length) return
-    this.#keep(Buffer.from(SCRATCH.subarray(start + written, start + length)))
+    this.#buffer(Buffer.from(SCRATCH.subarray(start + written, start + length)))
   }
 
   #send(bytes: Buffer): void {
@@ -288,10 +289,10 @@ export class ServerOutput {
     if (this.dead) return
     const written = this.isBlocked ? 0 : this.#socket!.write(bytes)
     if (written < 0 || written === bytes.length) return
-    this.#keep(written === 0 ? bytes : bytes.subarray(written))
+    this.#buffer(written === 0 ? bytes : bytes.subarray(written))
   }
 
-  #keep(rest: Buffer): void {
+  #buffer(rest: Buffer): void {
     this.#unsent.push(rest)
     if (this.#unsent.length === 1) this.watch.blocked()
   }

@@ -6,7 +6,7 @@ export class RequestQueue {
   #bytes: Buffer | null = null
   #from = 0
   /** Bytes that were searched for the end of a head. */
-  #looked = 0
+  #searched = 0
 
   get length(): number {
     return this.#bytes === null ? 0 : this.#bytes.length - this.#from
@@ -22,11 +22,11 @@ export class RequestQueue {
 
   /** A head has begun and not ended. */
   get hasBegun(): boolean {
-    return this.#looked > 0
+    return this.#searched > 0
   }
 
   /** Null: no bytes. */
-  keep(bytes: Buffer | null): void {
+  append(bytes: Buffer | null): void {
     if (bytes === null) return
     const before = this.#unread()
     this.#bytes = before === null ? bytes : Buffer.concat([before, bytes])
@@ -38,9 +38,9 @@ export class RequestQueue {
   head(): RequestHead | null {
     const bytes = this.#unread()
     if (bytes === null) return null
-    const end = headEnd(bytes, this.#looked)
-    if (end < 0 && mayBecomeHead(bytes, this.#looked)) {
-      this.#looked = bytes.length
+    const end = headEnd(bytes, this.#searched)
+    if (end < 0 && mayBecomeHead(bytes, this.#searched)) {
+      this.#searched = bytes.length
       return null
     }
     this.clear()
@@ -66,7 +66,7 @@ export class RequestQueue {
   clear(): void {
     this.#bytes = null
     this.#from = 0
-    this.#looked = 0
+    this.#searched = 0
   }
 
   #unread(): Buffer | null {

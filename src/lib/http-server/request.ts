@@ -1,6 +1,6 @@
 // A request on a connection of the own server: its head, its body as it arrives, and whether its client is still
 // connected.
-import { MOST_PASSING_BYTES, passingMemory } from '../event-loop/shared-buffer.ts'
+import { SHARED_BUFFER_BYTES, sharedBuffer } from '../event-loop/shared-buffer.ts'
 import { plainText, viewOf } from '../text/bytes-to-text.ts'
 import type { Inbound, InboundSignal } from './inbound.ts'
 import { RequestChunks } from './request-chunks.ts'
@@ -9,7 +9,7 @@ import type { RequestHead } from './request-head.ts'
 /** What a request needs of its connection. */
 export interface Uplink {
   /** Reads the body; sends `100 Continue` first to a client that waits for it. */
-  wantBody(request: ServerRequest): void
+  readBody(request: ServerRequest): void
   /** Stops reading: enough of the body is buffered. */
   pauseBody(): void
   letGo(request: ServerRequest): void
@@ -111,7 +111,7 @@ export class ServerRequest implements Inbound, InboundSignal {
     const { promise, resolve, reject } = Promise.withResolvers<Body>()
     this.#failed = reject
     this.#arrived = () => resolve(taken())
-    this.uplink.wantBody(this)
+    this.uplink.readBody(this)
     return promise
   }
 
@@ -169,7 +169,7 @@ export class ServerRequest implements Inbound, InboundSignal {
    */
   #allText(): string | Uint8Array {
     const size = this.#size
-    const isShared = this.#others !== null && size <= MOST_PASSING_BYTES
+    const isShared = this.#others !== null && size <= SHARED_BUFFER_BYTES
     const all = isShared ? this.#joined() : this.#all()
     const text = size === 0 ? null : plainText(all, 0, size)
     return text ?? (isShared ? Buffer.from(all.subarray(0, size)) : all)
@@ -177,7 +177,7 @@ export class ServerRequest implements Inbound, InboundSignal {
 
   /** Valid until the next use of the shared buffer. */
   #joined(): Buffer {
-    const joined = passingMemory(this.#size)
+    const joined = sharedBuffer(this.#size)
     let at = this.#first!.copy(joined, 0, this.#from, this.#to)
     for (const piece of this.#others!) at += piece.copy(joined, at)
     this.#drop()
@@ -196,7 +196,7 @@ export class ServerRequest implements Inbound, InboundSignal {
       const { promise, resolve, reject } = Promise.withResolvers<void>()
       this.#failed = reject
       this.#arrived = resolve
-      this.uplink.wantBody(this)
+      this.uplink.readBody(this)
       await promise
     }
     if (this.#size > 0) controller.enqueue(this.#all())

@@ -3,7 +3,13 @@
 import { headText, type ReplyForm, type ServerOutput } from './output.ts'
 
 /** Headers that the server adds itself. */
-const OURS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'date'])
+const SERVER_HEADERS: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'content-length',
+  'date',
+])
 
 /** A body of this size is sent without waiting for its end. */
 const AT_ONCE_BYTES = 1024 * 1024
@@ -11,7 +17,7 @@ const AT_ONCE_BYTES = 1024 * 1024
 type Piece = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
 
 /** The next iteration of the event loop; pieces that are ready come before it. */
-const turn = (): Promise<null> => new Promise((resolve) => setImmediate(resolve, null))
+const nextIteration = (): Promise<null> => new Promise((resolve) => setImmediate(resolve, null))
 
 /** False when the client has disconnected. Rejects when the body fails. */
 export const sendResponse = async (
@@ -22,7 +28,7 @@ export const sendResponse = async (
   const { status, body } = response
   if (status < 200) throw new TypeError('a response without a status')
   let lines = ''
-  for (const [name, value] of response.headers) if (!OURS.has(name)) lines += `${name}: ${value}\r\n`
+  for (const [name, value] of response.headers) if (!SERVER_HEADERS.has(name)) lines += `${name}: ${value}\r\n`
   const head = headText(status, lines, closes)
   const isBodiless = isHead || status === 204 || status === 304
   if (body === null || isBodiless) {
@@ -49,7 +55,7 @@ const sendBody = async (
   let size = 0
   let reading = readFrom(reader)
   while (size <= AT_ONCE_BYTES) {
-    const piece = await Promise.race([reading, turn()])
+    const piece = await Promise.race([reading, nextIteration()])
     if (piece === null) break
     if (piece.done) {
       output.whenDead = null

@@ -4,8 +4,7 @@
 import type { SocketHandler } from 'bun'
 import { Roster } from '../collections/index-set.ts'
 import type { Answer } from './answer.ts'
-import { ServerConnection } from './connection.ts'
-import type { ConnectionOwner } from './connection-owner.ts'
+import { type ConnectionOwner, ServerConnection } from './connection.ts'
 import type { Inbound } from './inbound.ts'
 import type { Reply } from './reply.ts'
 import type { ServerRequest } from './request.ts'
@@ -31,7 +30,7 @@ export interface ServerHandlers {
   /** Requests with exactly this method and target skip `fetch`. A server may pass them to `fetch` all the same. */
   readonly hot: readonly HotRoute[]
   /** Malformed or ambiguous input. */
-  readonly malformed: (flaw: MalformedRequest) => Answer
+  readonly malformed: (error: MalformedRequest) => Answer
   /** Receives faults of the program; its response is sent if no head was sent yet. */
   readonly failed: (error: unknown) => Answer
 }
@@ -67,12 +66,12 @@ const HANDLERS: SocketHandler<ServerConnection> = {
   drain: (socket) => socket.data.output.drain(),
   // Bytes that arrived before the end may be a request.
   end({ data }) {
-    if (data.turns.waits) data.turns.begin()
+    if (data.share.isWaiting) data.share.begin()
   },
   close: (socket) => socket.data.closed(),
   // An exception in one of these handlers: a fault of the program.
   error(socket, error) {
-    socket.data.broke(error)
+    socket.data.fail(error)
   },
 }
 
@@ -87,7 +86,7 @@ export const serveHttp = (options: ServerOptions): HttpServer => {
     },
     reload: (next) => server.reload(next),
     stop() {
-      server.cut()
+      server.resetUnfinished()
       listener.stop(true)
       server.stop()
     },
@@ -133,7 +132,7 @@ class Server implements ConnectionOwner, Peers {
   #handlers: ServerHandlers
   #hot: readonly HotLine[]
   readonly #connections = new Roster<ServerConnection>()
-  readonly #of = new WeakMap<Request, ServerConnection>()
+  readonly #connectionOf = new WeakMap<Request, ServerConnection>()
   readonly #sweep: ReturnType<typeof setInterval>
 
   constructor({ handlers, idleMs, headMs }: ServerOptions) {
@@ -161,8 +160,8 @@ class Server implements ConnectionOwner, Peers {
 
   pending(): number {
     let count = 0
-    this.#connections.each(({ request, turns }) => {
-      if (request !== null || turns.waits) count++
+    this.#connections.each(({ request, share }) => {
+      if (request !== null || share.isWaiting) count++
     })
     return count
   }
@@ -171,7 +170,7 @@ class Server implements ConnectionOwner, Peers {
    * Resets HTTP/1.0 connections with an unfinished response, since its end would look like a complete one. All others
    * are closed, and what is with the kernel is still sent.
    */
-  cut(): void {
+  resetUnfinished(): void {
     this.#connections.each((connection) => {
       if (connection.request?.headers.isOne === false) connection.destroy()
     })
@@ -183,12 +182,12 @@ class Server implements ConnectionOwner, Peers {
   }
 
   requestIP(request: Request): { address: string } | null {
-    const address = this.#of.get(request)?.socket.address ?? null
+    const address = this.#connectionOf.get(request)?.socket.address ?? null
     return address === null ? null : { address }
   }
 
-  malformed(flaw: MalformedRequest): Answer {
-    return this.#handlers.malformed(flaw)
+  malformed(error: MalformedRequest): Answer {
+    return this.#handlers.malformed(error)
   }
 
   failed(error: unknown): Answer {
@@ -202,15 +201,15 @@ class Server implements ConnectionOwner, Peers {
       connection.hold()
       return hot[i]!.handle(request)
     }
-    let asked: Request
+    let runtimeRequest: Request
     try {
-      asked = requestOf(request, connection)
+      runtimeRequest = requestOf(request, connection)
     } catch (error) {
       if (error instanceof MalformedRequest) return this.malformed(error)
       return this.malformed(new MalformedRequest('the path, or a header, is not one that can be read'))
     }
-    this.#of.set(asked, connection)
-    return this.#handlers.fetch(asked, this)
+    this.#connectionOf.set(runtimeRequest, connection)
+    return this.#handlers.fetch(runtimeRequest, this)
   }
 
   #endOverdue(): void {
@@ -219,16 +218,16 @@ class Server implements ConnectionOwner, Peers {
       const { socket, output } = connection
       // The kernel reports room only when a third of its buffer of megabytes is free. A slow reader may take longer, so
       // progress is read from the kernel.
-      if (output.isBlocked && socket.hasTaken())
+      if (output.isBlocked && socket.hasProgress())
         connection.deadlineMs = Math.max(connection.deadlineMs, nowMs + this.idleMs)
-      if (socket.isLeft) connection.destroy()
+      if (socket.hasDisconnected) connection.destroy()
       else if (nowMs >= connection.deadlineMs) connection.overdue()
     })
   }
 }
 
 /** The runtime's `Request` turns other methods into GET, or refuses them. */
-const KNOWN: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const BODILESS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/i
 
@@ -238,14 +237,14 @@ const requestOf = (request: ServerRequest, connection: ServerConnection): Reques
   const controller = new AbortController()
   request.onabort = () => controller.abort()
   const authority = host === '' ? `localhost:${connection.socket.localPort}` : host
-  const isKnown = KNOWN.has(method)
-  const asked = new Request(`http://${authority}${pathOf(target, host)}`, {
-    method: isKnown ? method : 'OPTIONS',
+  const isUsual = METHODS.has(method)
+  const runtimeRequest = new Request(`http://${authority}${pathOf(target, host)}`, {
+    method: isUsual ? method : 'OPTIONS',
     headers: request.headers.entries(),
     signal: controller.signal,
     ...(BODILESS.has(method) || !request.hasBody ? {} : { body: request.body, duplex: 'half' }),
   })
-  return isKnown ? asked : Object.defineProperty(asked, 'method', { value: method })
+  return isUsual ? runtimeRequest : Object.defineProperty(runtimeRequest, 'method', { value: method })
 }
 
 /**

@@ -1,11 +1,11 @@
 // The socket of a server connection: reading, and closing.
 import type { Socket } from 'bun'
-import { hasLeft, hasUnread, takenFrom } from '../http/kernel-socket.ts'
+import { acknowledgedBytes, hasDisconnected, hasUnread } from '../http/kernel-socket.ts'
 
 export class ServerSocket {
   #socket: Socket<unknown> | null = null
   #paused = false
-  #taken: number | null = null
+  #acknowledged: number | null = null
 
   opened(socket: Socket<unknown>): void {
     this.#socket = socket
@@ -21,8 +21,8 @@ export class ServerSocket {
   }
 
   /** Whether the client has disconnected while reading was paused. */
-  get isLeft(): boolean {
-    return this.#paused && this.#socket !== null && hasLeft(this.#socket)
+  get hasDisconnected(): boolean {
+    return this.#paused && this.#socket !== null && hasDisconnected(this.#socket)
   }
 
   /** Whether bytes have arrived that the event loop has not read. */
@@ -32,14 +32,14 @@ export class ServerSocket {
 
   /** Some of the output was just sent: progress counts from the next call of `hasTaken` on. */
   sent(): void {
-    this.#taken = null
+    this.#acknowledged = null
   }
 
   /** Whether the peer has acknowledged output since the last call. */
-  hasTaken(): boolean {
-    const before = this.#taken
-    this.#taken = this.#socket === null ? 0 : takenFrom(this.#socket)
-    return before !== null && this.#taken !== before
+  hasProgress(): boolean {
+    const before = this.#acknowledged
+    this.#acknowledged = this.#socket === null ? 0 : acknowledgedBytes(this.#socket)
+    return before !== null && this.#acknowledged !== before
   }
 
   pause(): void {

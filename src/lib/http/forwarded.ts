@@ -61,8 +61,8 @@ export const forwardedBy = (trusted: readonly string[]) => {
     if (direct === null) return { address: 'unknown', tls: false, host: null }
     if (ranges.length === 0 || !isTrusted(direct)) return { address: direct, tls: false, host: null }
     let address = direct
-    for (const said of (headers.get('x-forwarded-for') ?? '').split(',').reverse()) {
-      const before = plainAddress(said)
+    for (const entry of (headers.get('x-forwarded-for') ?? '').split(',').reverse()) {
+      const before = plainAddress(entry)
       if (before === null) break
       address = before
       if (!isTrusted(before)) break

@@ -47,7 +47,7 @@ export const hasUnread = (socket: object): boolean => {
 }
 
 /** True when the peer has closed, also behind unread bytes. False as well where the system call is not available. */
-export const hasLeft = (socket: object): boolean => {
+export const hasDisconnected = (socket: object): boolean => {
   const fd = descriptorOf(socket)
   if (system === null || fd < 0) return false
   polled[0] = fd
@@ -60,7 +60,7 @@ export const hasLeft = (socket: object): boolean => {
  * How many bytes the peer's kernel has acknowledged so far. While its buffer is full it acknowledges more only as the
  * peer reads. 0 where the system call is not available.
  */
-export const takenFrom = (socket: object): number => {
+export const acknowledgedBytes = (socket: object): number => {
   const fd = descriptorOf(socket)
   if (system === null || fd < 0 || DARWIN) return 0
   infoLength[0] = info.byteLength

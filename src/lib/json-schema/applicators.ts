@@ -10,16 +10,16 @@ const branches = (value: unknown, name: string, site: Site): readonly SchemaNode
 
 const allOf: Keyword = (value, site) => {
   const nodes = branches(value, 'allOf', site)
-  return (actual, run, seen) => nodes.every((node) => run.holds(node, actual, seen))
+  return (actual, run, evaluated) => nodes.every((node) => run.holds(node, actual, evaluated))
 }
 
 const anyOf: Keyword = (value, site) => {
   const nodes = branches(value, 'anyOf', site)
-  return (actual, run, seen) => {
+  return (actual, run, evaluated) => {
     let holds = false
     for (const node of nodes) {
-      if (run.tries(node, actual, seen)) holds = true
-      if (holds && seen === null) return true
+      if (run.tries(node, actual, evaluated)) holds = true
+      if (holds && evaluated === null) return true
     }
     return holds || run.fail('matches no schema of `anyOf`')
   }
@@ -27,10 +27,10 @@ const anyOf: Keyword = (value, site) => {
 
 const oneOf: Keyword = (value, site) => {
   const nodes = branches(value, 'oneOf', site)
-  return (actual, run, seen) => {
+  return (actual, run, evaluated) => {
     let matches = 0
     for (const node of nodes) {
-      if (run.tries(node, actual, seen)) matches++
+      if (run.tries(node, actual, evaluated)) matches++
       if (matches > 1) return run.fail('matches more than one schema of `oneOf`')
     }
     return matches === 1 || run.fail('matches no schema of `oneOf`')
@@ -46,9 +46,9 @@ const conditional: Keyword = (value, site) => {
   const condition = site.inPlace(value, 'if')
   const whenTrue = site.schema.then === undefined ? null : site.inPlace(site.schema.then, 'then')
   const whenFalse = site.schema.else === undefined ? null : site.inPlace(site.schema.else, 'else')
-  return (actual, run, seen) => {
-    const node = run.tries(condition, actual, seen) ? whenTrue : whenFalse
-    return node === null || run.holds(node, actual, seen)
+  return (actual, run, evaluated) => {
+    const node = run.tries(condition, actual, evaluated) ? whenTrue : whenFalse
+    return node === null || run.holds(node, actual, evaluated)
   }
 }
 
@@ -62,10 +62,11 @@ const dependentSchemas: Keyword = (value, site) => whereNamed(nodesByName(value,
 
 const whereNamed =
   (nodes: readonly [string, SchemaNode][]): Assertion =>
-  (object, run, seen) => {
+  (object, run, evaluated) => {
     if (!isRecord(object)) return true
     run.spend(nodes.length >> 2)
-    for (const [name, node] of nodes) if (Object.hasOwn(object, name) && !run.holds(node, object, seen)) return false
+    for (const [name, node] of nodes)
+      if (Object.hasOwn(object, name) && !run.holds(node, object, evaluated)) return false
     return true
   }
 
@@ -78,7 +79,7 @@ const dependencies: Keyword = (value, site) => {
     else nodes.push([key, site.inPlace(needs, `dependencies/${key}`)])
   }
   const [demanded, applied] = [dependentNames(names), whereNamed(nodes)]
-  return (object, run, seen) => demanded(object, run, seen) && applied(object, run, seen)
+  return (object, run, evaluated) => demanded(object, run, evaluated) && applied(object, run, evaluated)
 }
 
 /** `properties`, `patternProperties` and `additionalProperties` in one walk over the members. */
@@ -90,7 +91,7 @@ const membersOf = (site: Site): Assertion => {
   ).map(([source, node]) => ({ pattern: site.pattern(source, 'patternProperties'), node }))
   const rest = additionalProperties === undefined ? null : site.member(additionalProperties, 'additionalProperties')
   const refusesRest = additionalProperties === false
-  return (object, run, seen) => {
+  return (object, run, evaluated) => {
     if (!isRecord(object)) return true
     const keys = Object.keys(object)
     run.spend(2 * keys.length)
@@ -106,7 +107,7 @@ const membersOf = (site: Site): Assertion => {
       }
       if (!known && refusesRest) return run.fail(`must not have the member ${shownName(key)}`)
       if (!known && rest !== null && !run.memberHolds(rest, object[key], key)) return false
-      if ((known || rest !== null) && seen !== null) seen.name(key)
+      if ((known || rest !== null) && evaluated !== null) evaluated.name(key)
     }
     return true
   }
@@ -122,14 +123,14 @@ const propertyNames: Keyword = (value, site) => {
 
 /** Items by position, and a schema for the items after them. */
 const itemsOf = (first: readonly SchemaNode[], rest: SchemaNode | null): Assertion => {
-  return (list, run, seen) => {
+  return (list, run, evaluated) => {
     if (!Array.isArray(list)) return true
     for (let i = 0; i < list.length; i++) {
       const node = first[i] ?? rest
       if (node === null) break
       if (!run.memberHolds(node, list[i], i)) return false
     }
-    seen?.itemsBefore(rest === null ? first.length : list.length)
+    evaluated?.itemsBefore(rest === null ? first.length : list.length)
     return true
   }
 }
@@ -158,13 +159,13 @@ const contains: Keyword = (value, site) => {
   const least = counts && minContains !== undefined ? countOf(minContains, 'minContains', site) : 1
   const most =
     counts && maxContains !== undefined ? countOf(maxContains, 'maxContains', site) : Number.POSITIVE_INFINITY
-  return (list, run, seen) => {
+  return (list, run, evaluated) => {
     if (!Array.isArray(list)) return true
     let found = 0
     for (let i = 0; i < list.length; i++) {
       if (!run.tries(node, list[i], null)) continue
       found++
-      if (counts) seen?.item(i)
+      if (counts) evaluated?.item(i)
     }
     return (found >= least && found <= most) || run.fail('must contain what `contains` says')
   }
@@ -172,27 +173,27 @@ const contains: Keyword = (value, site) => {
 
 const unevaluatedProperties: Keyword = (value, site) => {
   const node = site.member(value, 'unevaluatedProperties')
-  return (object, run, seen) => {
+  return (object, run, evaluated) => {
     if (!isRecord(object)) return true
     const keys = Object.keys(object)
     run.spend(2 * keys.length)
     for (const key of keys) {
-      if (seen!.hasName(key)) continue
+      if (evaluated!.hasName(key)) continue
       if (value === false) return run.fail(`must not have the member ${shownName(key)}`)
       if (!run.memberHolds(node, object[key], key)) return false
     }
-    seen!.allNames()
+    evaluated!.allNames()
     return true
   }
 }
 
 const unevaluatedItems: Keyword = (value, site) => {
   const node = site.member(value, 'unevaluatedItems')
-  return (list, run, seen) => {
+  return (list, run, evaluated) => {
     if (!Array.isArray(list)) return true
     run.spend(list.length >> 1)
-    for (let i = 0; i < list.length; i++) if (!seen!.hasItem(i) && !run.memberHolds(node, list[i], i)) return false
-    seen!.itemsBefore(list.length)
+    for (let i = 0; i < list.length; i++) if (!evaluated!.hasItem(i) && !run.memberHolds(node, list[i], i)) return false
+    evaluated!.itemsBefore(list.length)
     return true
   }
 }
@@ -200,7 +201,7 @@ const unevaluatedItems: Keyword = (value, site) => {
 const reference: Keyword = (value, site) => {
   if (typeof value !== 'string') throw site.flaw('$ref', 'must be a string')
   const node = site.referred(value, '$ref')
-  return (actual, run, seen) => run.holds(node, actual, seen)
+  return (actual, run, evaluated) => run.holds(node, actual, evaluated)
 }
 
 const dynamicReference: Keyword = (value, site) => {

@@ -3,7 +3,7 @@
 import { RE2JS } from 're2js'
 import { applicators, type KeywordGroup, LAST, REFERENCE } from './applicators.ts'
 import { type Resource, Resources } from './resources.ts'
-import { type Assertion, CheckGivenUp, Run, type SchemaNode } from './run.ts'
+import { type Assertion, CheckLimitExceeded, Run, type SchemaNode } from './run.ts'
 import { isRecord, SchemaFlaw, type SchemaPattern, type Site } from './site.ts'
 import { valueKeywords } from './values.ts'
 
@@ -54,7 +54,7 @@ export const compileSchema = (schema: unknown, draft: Draft): CompiledSchema => 
       try {
         return run.holds(root, value, null) ? null : (run.failure ?? '/ does not match').slice(0, MOST_FLAW_CHARS)
       } catch (error) {
-        if (error instanceof CheckGivenUp) return error.message
+        if (error instanceof CheckLimitExceeded) return error.message
         if (error instanceof RangeError) return 'it is nested too deeply to be checked'
         throw error
       }
@@ -91,7 +91,7 @@ class Compiler {
     if (this.#nodes.size >= MOST_NODES) throw new SchemaFlaw(`it holds more than ${MOST_NODES} schemas`)
     const node: SchemaNode = { assertions: [], last: [], inPlace: [], resource: this.#resources.of(schema) }
     this.#nodes.set(schema, node)
-    const site = new Place(this, schema, at, node)
+    const site = new KeywordSite(this, schema, at, node)
     // Draft-07 ignores all keywords beside a reference.
     const isBareReference = this.draft === 'draft-07' && schema.$ref !== undefined
     node.assertions = compiled(isBareReference ? [REFERENCE] : this.#groups, schema, site)
@@ -170,7 +170,7 @@ const compiled = (
 }
 
 /** One schema object, as its keywords see it. */
-class Place implements Site {
+class KeywordSite implements Site {
   constructor(
     private readonly compiler: Compiler,
     readonly schema: Readonly<Record<string, unknown>>,
@@ -183,7 +183,7 @@ class Place implements Site {
   }
 
   inPlace(schema: unknown, path: string): SchemaNode {
-    return this.#sees(this.member(schema, path))
+    return this.#applyInPlace(this.member(schema, path))
   }
 
   member(schema: unknown, path: string): SchemaNode {
@@ -192,25 +192,25 @@ class Place implements Site {
 
   referred(reference: string, keyword: string): SchemaNode {
     const { schema, resource } = this.#find(reference, keyword)
-    return this.#sees(this.compiler.nodeOf(schema, reference, resource))
+    return this.#applyInPlace(this.compiler.nodeOf(schema, reference, resource))
   }
 
   referredDynamically(reference: string): Assertion {
     const { schema, resource, anchor } = this.#find(reference, '$dynamicRef')
     const usual = this.compiler.nodeOf(schema, reference, resource)
     if (anchor === null || resource.dynamicAnchors.get(anchor) !== schema) {
-      this.#sees(usual)
-      return (value, run, seen) => run.holds(usual, value, seen)
+      this.#applyInPlace(usual)
+      return (value, run, evaluated) => run.holds(usual, value, evaluated)
     }
-    return (value, run, seen) => {
+    return (value, run, evaluated) => {
       const outermost = run.scopes.find((scope) => (scope as Resource).dynamicAnchors.has(anchor)) as Resource
       const target = outermost?.dynamicAnchors.get(anchor) ?? schema
-      return run.holds(this.compiler.nodeOf(target, reference, outermost ?? resource), value, seen)
+      return run.holds(this.compiler.nodeOf(target, reference, outermost ?? resource), value, evaluated)
     }
   }
 
   pattern(source: string, path: string): SchemaPattern {
-    return this.#complaining(path, () => this.compiler.pattern(source))
+    return this.#withPath(path, () => this.compiler.pattern(source))
   }
 
   flaw(path: string, what: string): SchemaFlaw {
@@ -218,15 +218,15 @@ class Place implements Site {
   }
 
   #find(reference: string, keyword: string): ReturnType<Resources['find']> {
-    return this.#complaining(keyword, () => this.compiler.find(reference, this.node.resource))
+    return this.#withPath(keyword, () => this.compiler.find(reference, this.node.resource))
   }
 
-  #sees(node: SchemaNode): SchemaNode {
+  #applyInPlace(node: SchemaNode): SchemaNode {
     this.node.inPlace.push(node)
     return node
   }
 
-  #complaining<Result>(path: string, act: () => Result): Result {
+  #withPath<Result>(path: string, act: () => Result): Result {
     try {
       return act()
     } catch (error) {

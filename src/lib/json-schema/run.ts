@@ -2,10 +2,10 @@
 // must not block the thread.
 
 /**
- * Checks one keyword: true, or false after `Run.fail`. `seen` collects which members were evaluated; null when no
+ * Checks one keyword: true, or false after `Run.fail`. `evaluated` collects which members were evaluated; null when no
  * keyword needs it.
  */
-export type Assertion = (value: unknown, run: Run, seen: Seen | null) => boolean
+export type Assertion = (value: unknown, run: Run, evaluated: Evaluated | null) => boolean
 
 /** A compiled schema. Filled after it was made, since schemas refer to themselves. */
 export interface SchemaNode {
@@ -19,15 +19,15 @@ export interface SchemaNode {
 }
 
 /** The check exceeds its steps, or the value is nested too deeply. */
-export class CheckGivenUp extends Error {
-  override readonly name = 'CheckGivenUp'
+export class CheckLimitExceeded extends Error {
+  override readonly name = 'CheckLimitExceeded'
 }
 
 /** Nested evaluations. Only a hostile value is nested more deeply. */
 const MOST_DEPTH = 1_000
 
 /** Members and items that a keyword has evaluated successfully. */
-export class Seen {
+export class Evaluated {
   #names: Set<string> | null = null
   #allNames = false
   #items = 0
@@ -61,7 +61,7 @@ export class Seen {
   }
 
   /** Adds what a successful branch has evaluated. */
-  add(other: Seen, run: Run): void {
+  add(other: Evaluated, run: Run): void {
     if (other.#names !== null) {
       run.spend(other.#names.size)
       for (const name of other.#names) this.name(name)
@@ -90,7 +90,7 @@ export class Run {
 
   spend(steps: number): void {
     this.steps -= steps
-    if (this.steps < 0) throw new CheckGivenUp('it takes too long to check')
+    if (this.steps < 0) throw new CheckLimitExceeded('it takes too long to check')
   }
 
   fail(what: string): false {
@@ -99,15 +99,15 @@ export class Run {
   }
 
   /** Whether the value conforms to the node. */
-  holds(node: SchemaNode, value: unknown, seen: Seen | null): boolean {
+  holds(node: SchemaNode, value: unknown, evaluated: Evaluated | null): boolean {
     this.spend(1)
-    if (++this.#depth > MOST_DEPTH) throw new CheckGivenUp('it is nested too deeply to be checked')
+    if (++this.#depth > MOST_DEPTH) throw new CheckLimitExceeded('it is nested too deeply to be checked')
     const { scopes } = this
     const enters = scopes[scopes.length - 1] !== node.resource
     if (enters) scopes.push(node.resource)
-    const own = node.last.length === 0 ? seen : new Seen()
+    const own = node.last.length === 0 ? evaluated : new Evaluated()
     const held = this.#all(node.assertions, value, own) && this.#all(node.last, value, own)
-    if (held && own !== seen && seen !== null) seen.add(own!, this)
+    if (held && own !== evaluated && evaluated !== null) evaluated.add(own!, this)
     if (enters) scopes.pop()
     this.#depth--
     return held
@@ -122,17 +122,17 @@ export class Run {
   }
 
   /** Tries a branch: its failures are not recorded, and what it evaluates counts only when it succeeds. */
-  tries(node: SchemaNode, value: unknown, seen: Seen | null): boolean {
-    const branch = seen === null ? null : new Seen()
+  tries(node: SchemaNode, value: unknown, evaluated: Evaluated | null): boolean {
+    const branch = evaluated === null ? null : new Evaluated()
     this.muted++
     const held = this.holds(node, value, branch)
     this.muted--
-    if (held && branch !== null) seen!.add(branch, this)
+    if (held && branch !== null) evaluated!.add(branch, this)
     return held
   }
 
-  #all(assertions: readonly Assertion[], value: unknown, seen: Seen | null): boolean {
-    for (const assertion of assertions) if (!assertion(value, this, seen)) return false
+  #all(assertions: readonly Assertion[], value: unknown, evaluated: Evaluated | null): boolean {
+    for (const assertion of assertions) if (!assertion(value, this, evaluated)) return false
     return true
   }
 }

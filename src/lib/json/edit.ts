@@ -163,15 +163,15 @@ export const editMembers = (
 }
 
 /**
- * The result of the last `look`: the number of members, and the value of the last one of the name (-1 for none). It
+ * The result of the last `scan`: the number of members, and the value of the last one of the name (-1 for none). It
  * holds positions only, no text of a request.
  */
-const seen = { members: 0, valueStart: -1, valueEnd: -1 }
+const scanned = { members: 0, valueStart: -1, valueEnd: -1 }
 
 /** As `topLevel`, without an object for each member. A key that is written with escapes does not match. */
-const look = (text: string, key: string): void => {
-  seen.members = 0
-  seen.valueStart = -1
+const scan = (text: string, key: string): void => {
+  scanned.members = 0
+  scanned.valueStart = -1
   const open = skipSpace(text, 0)
   if (text.charCodeAt(open) !== 123) throw broken(open)
   let start = open + 1
@@ -184,10 +184,10 @@ const look = (text: string, key: string): void => {
     if (text.charCodeAt(colon) !== 58) throw broken(colon)
     const valueStart = skipSpace(text, colon + 1)
     const valueEnd = skipValue(text, valueStart)
-    seen.members++
+    scanned.members++
     if (keyEnd - keyStart === key.length + 2 && text.startsWith(key, keyStart + 1)) {
-      seen.valueStart = valueStart
-      seen.valueEnd = valueEnd
+      scanned.valueStart = valueStart
+      scanned.valueEnd = valueEnd
     }
     const end = skipSpace(text, valueEnd)
     const code = text.charCodeAt(end)
@@ -206,8 +206,8 @@ export const quoted = (key: string): string => (PLAIN_KEY.test(key) ? `"${key}"`
  * already. `keys`: the number of different keys in the text, by which repeated ones are detected.
  */
 export const setMember = (text: string, key: string, json: string, keys: number): string => {
-  look(text, key)
-  const { members, valueStart, valueEnd } = seen
+  scan(text, key)
+  const { members, valueStart, valueEnd } = scanned
   if (members !== keys || valueStart === -1 || key.includes('\\'))
     return editMembers(text, new Map([[key, { do: 'set', json }]]))
   if (valueEnd - valueStart === json.length && text.startsWith(json, valueStart)) return text

@@ -19,14 +19,14 @@ const valueAt = (text: string, at: number): number => {
  * invalid then.
  */
 export const readDigits = (text: string, from: number, digits: number, into: Uint8Array, at: number): boolean => {
-  let flaws = 0
+  let invalid = 0
   for (let index = 0; index < digits; index += 2) {
     const high = valueAt(text, from + index)
     const low = valueAt(text, from + index + 1)
-    flaws |= high | low
+    invalid |= high | low
     into[at + (index >> 1)] = (high << 4) | low
   }
-  return (flaws & NONE) === 0
+  return (invalid & NONE) === 0
 }
 
 /** Whether the text is these bytes as digits. */

@@ -10,6 +10,7 @@ const MOST_PREFIX = 32
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
 const ASCII = /^[\x00-\x7f]*$/
 
+// Holds a prefix and digits; `uuidText` writes all digits that it reads, and only as many characters as it has written.
 const scratch = Buffer.alloc(MOST_PREFIX + UUID_CHARACTERS, HYPHEN)
 
 const isHyphenated = (text: string, from: number): boolean =>
@@ -42,6 +43,7 @@ export const uuidText = (bytes: Uint8Array, at: number, prefix = ''): string => 
   return scratch.toString('latin1', 0, from + UUID_CHARACTERS)
 }
 
+// Mutable: the prefix that is in `scratch`; `uuidText` is synchronous, so no caller finds another one.
 let scratchPrefix = ''
 
 /**

@@ -48,15 +48,15 @@ const readableLine = (at: string, level: DiagnosticLevel, event: string, fields:
 
 export const createDiagnostics = ({ level, readable, write, nowMs }: DiagnosticsDeps): Diagnostics => {
   const least = LEVELS.indexOf(level)
-  const seen = new Map<string, { second: number; count: number; dropped: number }>()
+  const counts = new Map<string, { second: number; count: number; dropped: number }>()
 
   /** How many lines of this event were suppressed before this one; null when this one is suppressed too. */
   const admit = (event: string, atMs: number): number | null => {
     const second = Math.floor(atMs / 1_000)
-    const entry = seen.get(event)
+    const entry = counts.get(event)
     if (entry === undefined) {
-      if (seen.size >= MAX_EVENT_NAMES) seen.clear()
-      seen.set(event, { second, count: 1, dropped: 0 })
+      if (counts.size >= MAX_EVENT_NAMES) counts.clear()
+      counts.set(event, { second, count: 1, dropped: 0 })
       return 0
     }
     if (entry.second !== second) {

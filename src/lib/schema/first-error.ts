@@ -70,7 +70,7 @@ const ruleOf = ({ schema, value, message }: SchemaError): string => {
   return schema.type === undefined ? message : `must be ${article(schema.type)}`
 }
 
-export interface Flaw {
+export interface FieldError {
   /** Dotted path of the field; '' for the whole. */
   readonly param: string
   readonly message: string
@@ -91,7 +91,7 @@ const namesAt = (schema: TSchema, path: readonly string[]): string[] => {
 }
 
 /** The first error of a value, or null when it matches the schema. Never quotes the value: it may be a secret. */
-export const flawOf = (schema: TSchema, value: unknown): Flaw | null => {
+export const flawOf = (schema: TSchema, value: unknown): FieldError | null => {
   const check = checkOf(schema)
   if (check.Check(value)) return null
   const errors = [...check.Errors(value)] as unknown as SchemaError[]

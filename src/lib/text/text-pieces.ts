@@ -5,7 +5,7 @@
  * Text that writes itself: a filled template (`text-template.ts`), one byte a character, or `TextBefore`, which is
  * never part of a head.
  */
-export interface WritesItself {
+export interface TextWriter {
   /** Largest number of UTF-16 units that `write` writes. */
   readonly length: number
   /** Writes into a buffer with room for `length` units; returns where the text ends. */
@@ -17,7 +17,7 @@ export interface WritesItself {
  * A text up to `end`. The rest, which must be ASCII, is written too, and overwritten by what follows: no string is made
  * of the part, which would be garbage in cold memory.
  */
-export class TextBefore implements WritesItself {
+export class TextBefore implements TextWriter {
   constructor(
     private readonly whole: string,
     private readonly end: number,
@@ -37,7 +37,7 @@ export class TextBefore implements WritesItself {
 }
 
 /** A number stands for its decimal digits, without a string of them. */
-export type TextPiece = string | number | WritesItself
+export type TextPiece = string | number | TextWriter
 export type TextPieces = string | readonly TextPiece[]
 
 /**

@@ -1,6 +1,6 @@
 // JSON text of which only a few values change: its bytes are made once, then copied as a whole, and the values written
 // over spaces that are reserved for them. Why, and its gain: docs/decisions/0052-records-written-over.md.
-import { type WritesItself, writeNumber, writeUtf8 } from './text-pieces.ts'
+import { type TextWriter, writeNumber, writeUtf8 } from './text-pieces.ts'
 
 /** A text has letters, digits and signs that need no escape in JSON. A number is whole and not negative. */
 export type GapValue = string | number | null
@@ -130,7 +130,7 @@ const writeNull = (buffer: Buffer, at: number): void => {
 }
 
 /** Spaces follow values that are shorter than their room. */
-export class FilledText implements WritesItself {
+export class FilledText implements TextWriter {
   constructor(
     private readonly template: TextTemplate,
     private readonly values: readonly GapValue[],

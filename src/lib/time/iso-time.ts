@@ -69,6 +69,7 @@ const putTwo = (at: number, value: number): void => {
   scratch[at + 1] = ZERO + (value % 10)
 }
 
+// Mutable: the day whose digits are in `scratch`; `isoText` is synchronous, so no caller finds another one.
 let putDay = -1
 
 /**

@@ -6,10 +6,10 @@ import { ResponseHead } from '../../../src/lib/http-client/response-head.ts'
 
 class Received extends ReceivedBytes {
   text = () => this.takeText()
-  firstText = () => this.takeFirstText()
-  some = () => this.takeSome()
+  firstText = () => this.takeSinglePieceText()
+  some = () => this.takeNext()
   waiting = () => this.waitingBytes
-  leave = () => this.giveBack()
+  leave = () => this.freeAll()
 }
 
 const isGivenBack = (bytes: Buffer): boolean => bytes.buffer.byteLength === 0
