@@ -123,6 +123,13 @@ interface Exports {
   unpack(end: number, to: number, limit: number): void
 }
 
+/** The bytes of a buffer from `start` to before `end`. */
+export interface ByteRange {
+  readonly buffer: Buffer
+  readonly start: number
+  readonly end: number
+}
+
 /**
  * Unpacks one block at a time. Its memory holds earlier blocks, of other tenants too: `unpack` refuses matches before
  * the block's own content, and only content that was written for this block is copied out.
@@ -136,36 +143,39 @@ export class Lz4Unpacker {
   }
 
   /**
-   * Unpacks the block that stands with its length in `packed[from, end)` to `into[at, at + bytes)`. False when it is no
-   * block of exactly `bytes` bytes (at most `BLOCK_BYTES`); nothing outside that range is written.
+   * Unpacks the block that stands with its length in `packed` to `into`. False when it is no block of exactly as many
+   * bytes as `into` has (at most `BLOCK_BYTES`); nothing outside that range is written.
    */
-  unpack(packed: Buffer, from: number, end: number, into: Buffer, at: number, bytes: number): boolean {
-    const start = from + BLOCK_HEAD_BYTES
-    if (start > end || bytes > BLOCK_BYTES || at + bytes > into.length) return false
-    const length = packed.readUInt32LE(from)
+  unpack(packed: ByteRange, into: ByteRange): boolean {
+    const start = packed.start + BLOCK_HEAD_BYTES
+    const bytes = into.end - into.start
+    if (start > packed.end || bytes > BLOCK_BYTES || into.end > into.buffer.length) return false
+    const length = packed.buffer.readUInt32LE(packed.start)
     const isPlain = length >= UNPACKED
-    if (start + (isPlain ? length - UNPACKED : length) !== end) return false
-    if (isPlain) return end - start === bytes && packed.copy(into, at, start, end) === bytes
-    return length <= BLOCK_BYTES && this.blockTo(packed, start, end, into, at, bytes)
+    if (start + (isPlain ? length - UNPACKED : length) !== packed.end) return false
+    if (isPlain)
+      return packed.end - start === bytes && packed.buffer.copy(into.buffer, into.start, start, packed.end) === bytes
+    return length <= BLOCK_BYTES && this.blockTo({ buffer: packed.buffer, start, end: packed.end }, into)
   }
 
-  private blockTo(packed: Buffer, start: number, end: number, into: Buffer, at: number, bytes: number): boolean {
+  private blockTo(packed: ByteRange, into: ByteRange): boolean {
     const { memory, exports } = this
+    const bytes = into.end - into.start
     try {
       if (exports === null || memory === null) {
-        const content = unpackLz4Block(packed.subarray(start, end), bytes)
-        into.set(content, at)
+        const content = unpackLz4Block(packed.buffer.subarray(packed.start, packed.end), bytes)
+        into.buffer.set(content, into.start)
         return content.length === bytes
       }
-      packed.copy(memory, 0, start, end)
-      exports.unpack(end - start, CONTENT_AT, CONTENT_AT + bytes)
+      packed.buffer.copy(memory, 0, packed.start, packed.end)
+      exports.unpack(packed.end - packed.start, CONTENT_AT, CONTENT_AT + bytes)
     } catch (error) {
       // The block points out of the memory, or is malformed.
       if (error instanceof WebAssembly.RuntimeError || error instanceof MalformedPacked) return false
       throw error
     }
     if (memory.readUInt32LE(END_CELL) !== CONTENT_AT + bytes) return false
-    memory.copy(into, at, CONTENT_AT, CONTENT_AT + bytes)
+    memory.copy(into.buffer, into.start, CONTENT_AT, CONTENT_AT + bytes)
     return true
   }
 }

@@ -31,7 +31,9 @@ export const unpackTo = (
   const bytes = unpackedBytes(packed)
   const from = packed.start + FRAME_HEAD_BYTES
   return (
-    bytes > 0 && unpacker.unpack(buffer, from, packed.end, into, at, bytes) && areFrames(into, at, at + bytes, packed)
+    bytes > 0 &&
+    unpacker.unpack({ buffer, start: from, end: packed.end }, { buffer: into, start: at, end: at + bytes }) &&
+    areFrames(into, at, at + bytes, packed)
   )
 }
 

@@ -137,7 +137,10 @@ const unpacking = () => {
     let at = 0
     for (let index = 0, from = 0; index < ends.length; from = ends[index++]!) {
       const length = packedOffset(units, from)!
-      const isBlock = unpacker.unpack(units, from + FRAME_HEAD_BYTES, ends[index]!, into, at, length)
+      const isBlock = unpacker.unpack(
+        { buffer: units, start: from + FRAME_HEAD_BYTES, end: ends[index]! },
+        { buffer: into, start: at, end: at + length },
+      )
       if (!isBlock) throw new Error('no block')
       at += length
     }

@@ -28,7 +28,10 @@ const packed = (parts: readonly Uint8Array[]): { bytes: Buffer; content: Buffer 
 const unpacked = (unpacker: Lz4Unpacker, bytes: Buffer, length: number): Buffer | null => {
   const into = Buffer.alloc(16 + length + 16, UNTOUCHED)
   const around = Buffer.concat([Buffer.alloc(5, 0xff), bytes, Buffer.alloc(5, 0xff)])
-  const isUnpacked = unpacker.unpack(around, 5, 5 + bytes.length, into, 16, length)
+  const isUnpacked = unpacker.unpack(
+    { buffer: around, start: 5, end: 5 + bytes.length },
+    { buffer: into, start: 16, end: 16 + length },
+  )
   for (let at = 0; at < 16; at++) expect([into[at], into.at(-1 - at)]).toEqual([UNTOUCHED, UNTOUCHED])
   return isUnpacked ? Buffer.from(into.subarray(16, 16 + length)) : null
 }
@@ -96,7 +99,12 @@ describe.each(unpackers)('a block %s', (_, unpacker) => {
     for (let cut = 0; cut < bytes.length; cut++)
       expect(unpacked(unpacker, bytes.subarray(0, cut), content.length)).toBeNull()
     expect(unpacked(unpacker, Buffer.concat([bytes, Buffer.alloc(1)]), content.length)).toBeNull()
-    expect(unpacker.unpack(bytes, 0, bytes.length, Buffer.alloc(content.length - 1), 0, content.length)).toBe(false)
+    expect(
+      unpacker.unpack(
+        { buffer: bytes, start: 0, end: bytes.length },
+        { buffer: Buffer.alloc(content.length - 1), start: 0, end: content.length },
+      ),
+    ).toBe(false)
   })
 
   test('that leads out of what was written is none, and the next one is read as if it had not been', () => {
