@@ -1,6 +1,6 @@
 // Connections to Postgres, and what its failures mean. The only file that opens any.
 import postgres from 'postgres'
-import { pause } from '../src/lib/event-loop/sleep.ts'
+import { sleep } from '../src/lib/event-loop/sleep.ts'
 
 /** bigint columns hold integers below 2^53 (times, counts, nano-USD): they come back as numbers. */
 const bigint = { to: 20, from: [20], serialize: String, parse: Number }
@@ -132,7 +132,7 @@ export const answers = async (sql: Sql, signal: AbortSignal, withinMs = ANSWERS_
   for (const deadline = performance.now() + withinMs; ; ) {
     if (await ping(sql, Math.min(PING_MS, withinMs))) return true
     if (performance.now() > deadline || signal.aborted) return false
-    await pause(PING_AGAIN_MS, signal)
+    await sleep(PING_AGAIN_MS, signal)
   }
 }
 

@@ -1,7 +1,7 @@
 // One partition of one build: read, fold, apply, for ever. Loses to another worker without harm; waits for Postgres and
 // the log as long as it takes.
 
-import { pause } from '../src/lib/event-loop/sleep.ts'
+import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../src/log/port.ts'
 import { isDataError, isMissingPartition, isMissingTable, settled, sqlStateOf } from './database.ts'
@@ -82,7 +82,7 @@ export const followPartition = async <Row>(
       progress.state = 'waiting'
       progress.detail = reasonOf(error)
       diagnostics.warn('projection_waits', { model: build.model, partition, reason: progress.detail })
-      await pause(backoffMs(failures), signal)
+      await sleep(backoffMs(failures), signal)
     }
   }
   return 'stopped'
@@ -118,7 +118,7 @@ const ownedPosition = async <Row>(options: FollowOptions<Row>): Promise<Position
     if (position.next !== seen || end <= position.next) stalledSince = performance.now()
     else if (performance.now() - stalledSince > takeoverMs) return position
     seen = position.next
-    await pause(pollMs, signal)
+    await sleep(pollMs, signal)
   }
   return null
 }
@@ -230,7 +230,7 @@ const commit = async <Row>(
       progress.state = 'waiting'
       progress.detail = reasonOf(error)
       diagnostics.warn('projection_waits', { model: build.model, partition, reason: progress.detail })
-      await pause(backoffMs(failures), signal)
+      await sleep(backoffMs(failures), signal)
     }
   }
 }

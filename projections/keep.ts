@@ -1,7 +1,7 @@
 // Keeps one read model: its build, a follower for each partition (new ones are found while it runs), and the switch to
 // a build that has caught up.
 
-import { pause } from '../src/lib/event-loop/sleep.ts'
+import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../src/log/port.ts'
 import { type AnyProjection, activate, buildToKeep, prepareCatalogue, removeAbandonedBuilds } from './builds.ts'
@@ -67,7 +67,7 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
       view.build = build
       if (build === null) {
         view.detail = `a newer version of ${projection.name} is active: this worker is outdated`
-        await pause(OUTDATED_PAUSE_MS, signal)
+        await sleep(OUTDATED_PAUSE_MS, signal)
         continue
       }
       failures = 0
@@ -77,7 +77,7 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
         build,
         build.state === 'building' ? () => switchTo(options, build) : null,
       )
-      if (outcome === 'replaced') await pause(REPLACED_PAUSE_MS, signal) // in case the new one is damaged too
+      if (outcome === 'replaced') await sleep(REPLACED_PAUSE_MS, signal) // in case the new one is damaged too
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof LogReplaced) throw error
@@ -85,7 +85,7 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
       const state = sqlStateOf(error)
       view.detail = state === null ? (error instanceof Error ? error.message : String(error)) : `Postgres: ${state}`
       diagnostics.warn('read_model_waits', { model: projection.name, reason: view.detail })
-      await pause(Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)), signal)
+      await sleep(Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)), signal)
     }
   }
 }
@@ -151,7 +151,7 @@ export const followBuild = async (
         const own = { partition, progress, signal: stopping.signal, limits: limitsOf(options, build, partition) }
         running.set(partition, followPartition({ ...options, build, ...own }).then(ended, failed))
       }
-      await pause(options.pollMs, stopping.signal)
+      await sleep(options.pollMs, stopping.signal)
     }
   } finally {
     stopping.abort()

@@ -1,7 +1,7 @@
 // What a read model is, and how a batch of records gets into Postgres exactly once.
 
 import { sha256Hex } from '../src/lib/crypto/digest.ts'
-import { breath } from '../src/lib/event-loop/yield-to-event-loop.ts'
+import { yieldToEventLoop } from '../src/lib/event-loop/yield-to-event-loop.ts'
 import { failpoint } from '../src/lib/process/failpoints.ts'
 import type { Origin } from '../src/log/envelope.ts'
 import type { EventLog, LogRecord } from '../src/log/port.ts'
@@ -125,7 +125,7 @@ export const foldAll = async <Row>(
     logAtMs = Math.max(logAtMs, record.atMs)
     const { origin, rows, flaw } = folder.fold(record, logAtMs)
     entries.push({ origin, rows, flaw, record, logAtMs, tip: folder.tip() })
-    if (entries.length % TURN_RECORDS === 0) await breath()
+    if (entries.length % TURN_RECORDS === 0) await yieldToEventLoop()
   }
   return entries
 }

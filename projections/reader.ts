@@ -1,5 +1,5 @@
 // Reads through the active build of a read model, within a deadline. The `query.ts` files are made with it.
-import { pause } from '../src/lib/event-loop/sleep.ts'
+import { sleep } from '../src/lib/event-loop/sleep.ts'
 import { activeBuild } from './builds.ts'
 import {
   isConnectionError,
@@ -57,7 +57,7 @@ const attempted = async <Result>(model: string, run: () => Promise<Result>): Pro
       // A build that is replaced between the two queries, or a connection that was lost with a server that is there
       // again.
       if (!isMissingTable(error) && !isConnectionError(error)) throw error
-      await pause(RETRY_MS)
+      await sleep(RETRY_MS)
       return attempt(left - 1)
     }
   }

@@ -1,7 +1,7 @@
 // Makes read models anew from the log, beside those in use. Readers see the old tables until the new ones have caught
 // up, then the new ones.
 
-import { pause } from '../src/lib/event-loop/sleep.ts'
+import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { type AnyProjection, beginRebuild, holdRebuild, prepareCatalogue } from './builds.ts'
@@ -85,7 +85,7 @@ const untilReachable = async (sql: Sql, { signal, postgresWithinMs }: RebuildOpt
           `Postgres cannot be used (${sqlStateOf(cause) ?? 'no answer'}): start it or mend database.url`,
           { cause },
         )
-      await pause(100, signal)
+      await sleep(100, signal)
     }
   }
 }

@@ -1,6 +1,6 @@
 // The projection worker: every read model, what is published from them, and reports of their progress.
 
-import { pause } from '../src/lib/event-loop/sleep.ts'
+import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { auditProjection } from './audit/project.ts'
@@ -137,7 +137,7 @@ const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnos
         const isStarting = reason === 'ECONNRESET' && attempt < STARTING_ATTEMPTS
         diagnostics[isStarting ? 'debug' : 'warn']('postgres_waited_for', { reason })
       }
-      await pause(attempt < 20 ? 50 : 500, signal)
+      await sleep(attempt < 20 ? 50 : 500, signal)
     }
   }
 }
@@ -170,6 +170,6 @@ const report = async (
     } catch (error) {
       diagnostics.debug('status_not_written', { reason: sqlStateOf(error) ?? String(error) })
     }
-    await pause(reportMs, signal)
+    await sleep(reportMs, signal)
   }
 }

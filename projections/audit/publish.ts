@@ -1,7 +1,7 @@
 // Audit rows -> gateway.audit.v1: one event for each decision, with the decision's id as its own. After the rows are
 // committed, in the order of the chain.
 import type { AuditRecorded } from '../../src/domain/events/audit.ts'
-import { pause } from '../../src/lib/event-loop/sleep.ts'
+import { sleep } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import { MAX_APPEND_BYTES } from '../../src/log/append-limits.ts'
 import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
@@ -38,14 +38,14 @@ export const publishAudit = async (options: PublishOptions): Promise<void> => {
     try {
       const published = await settled(sql, publishBatch(options))
       failures = 0
-      if (published === 0) await pause(pollMs, signal)
+      if (published === 0) await sleep(pollMs, signal)
     } catch (error) {
       if (signal.aborted) return
       if (!isMissingTable(error)) {
         diagnostics.debug('audit_not_published', { reason: sqlStateOf(error) ?? String(error) })
         failures++
       }
-      await pause(Math.min(5_000, 100 * 2 ** Math.min(failures, 8)), signal)
+      await sleep(Math.min(5_000, 100 * 2 ** Math.min(failures, 8)), signal)
     }
   }
 }

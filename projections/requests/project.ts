@@ -1,6 +1,6 @@
 // gateway.requests.v1 -> the request log and usage. A batch goes in by COPY; what stands in two batches, or twice in
 // the log, is put together here.
-import { breath } from '../../src/lib/event-loop/yield-to-event-loop.ts'
+import { yieldToEventLoop } from '../../src/lib/event-loop/yield-to-event-loop.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { copyInto, copyLine } from '../copy.ts'
 import { sqlStateOf, type Transaction } from '../database.ts'
@@ -108,7 +108,7 @@ const countAll = async (closed: ClosedDays, rows: readonly SettledRow[]): Promis
   const tally = newTally()
   for (const [at, row] of rows.entries()) {
     countFresh(tally, closed, row)
-    if (at % TURN_RECORDS === TURN_RECORDS - 1) await breath()
+    if (at % TURN_RECORDS === TURN_RECORDS - 1) await yieldToEventLoop()
   }
   return tally
 }

@@ -4,7 +4,7 @@
 
 import { type UsageClosed, UsageClosedCell } from '../../src/domain/events/usage-closed.ts'
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
-import { pause } from '../../src/lib/event-loop/sleep.ts'
+import { sleep } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import type { EventLog } from '../../src/log/port.ts'
@@ -41,14 +41,14 @@ export const closeDays = async (options: CloseOptions): Promise<void> => {
       const closed = await closeSome(options)
       failures = 0
       if (closed > 0) diagnostics.info('usage_days_closed', { days: closed })
-      if (closed < DAYS_AT_ONCE) await pause(pollMs, signal)
+      if (closed < DAYS_AT_ONCE) await sleep(pollMs, signal)
     } catch (error) {
       if (signal.aborted) return
       if (!isMissingTable(error)) {
         diagnostics.debug('usage_days_not_closed', { reason: sqlStateOf(error) ?? String(error) })
         failures++
       }
-      await pause(Math.min(pollMs, 100 * 2 ** Math.min(failures, 8)), signal)
+      await sleep(Math.min(pollMs, 100 * 2 ** Math.min(failures, 8)), signal)
     }
   }
 }

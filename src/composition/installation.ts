@@ -1,6 +1,6 @@
 // The keys of the installation (what its chain is signed with), as the gateway and the commands beside it find them.
 import type { Config } from '../config/schema.ts'
-import { pause } from '../lib/event-loop/sleep.ts'
+import { sleep } from '../lib/event-loop/sleep.ts'
 import { waitBriefly } from '../lib/event-loop/wait-with-timeout.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
@@ -68,7 +68,7 @@ const onceReachable = async (deps: StoredDeps, signal: AbortSignal): Promise<Ins
       return await installationKeys(deps)
     } catch (error) {
       if (!(error instanceof LogUnavailable) || signal.aborted) throw error
-      await pause(RETRY_MS, signal)
+      await sleep(RETRY_MS, signal)
     }
   }
 }
@@ -134,7 +134,7 @@ export const macKeyBeside = async (deps: CommandDeps): Promise<Uint8Array> => {
       }
     } catch (error) {
       if (!deps.waits || !(error instanceof LogUnavailable) || deps.signal.aborted) throw error
-      await pause(RETRY_MS, deps.signal)
+      await sleep(RETRY_MS, deps.signal)
     }
   }
 }

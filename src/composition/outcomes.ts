@@ -2,7 +2,7 @@
 // left open.
 import type { Config } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
-import { pause } from '../lib/event-loop/sleep.ts'
+import { sleep } from '../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { LOG_MODULE } from '../log/open-log.ts'
 import { type Sender, type SenderOptions, type SenderStatus, startSender } from '../log/sender/thread.ts'
@@ -165,7 +165,7 @@ const adoptedSpools = async (
       return await adoptFreeSpools(options)
     } catch (error) {
       if (waitMs === ADOPT_AGAIN_MS) diagnostics.error('spools_not_adopted', { error })
-      await pause(waitMs, signal)
+      await sleep(waitMs, signal)
       if (signal.aborted) throw error
     }
   }

@@ -15,7 +15,7 @@ import {
   whole,
 } from '../lib/settings/kinds.ts'
 import { ConfigError, getPath, type Leaf, leavesOf, readSettings, type Settings } from '../lib/settings/settings.ts'
-import { shownUrl } from '../lib/text/shown-url.ts'
+import { redactedUrl } from '../lib/text/shown-url.ts'
 import { durationMs } from '../lib/time/duration.ts'
 import { Auth } from './auth.ts'
 import { checkServer, Server } from './server.ts'
@@ -283,7 +283,7 @@ const shown = ({ path, secret, holdsUrl }: Leaf, value: unknown): unknown => {
   if (path === 'bootstrap') return Object.keys(value as object)
   if (secret && Array.isArray(value)) return value.map(() => '[redacted]')
   if (!secret || typeof value !== 'string') return value
-  return holdsUrl ? shownUrl(value) : '[redacted]'
+  return holdsUrl ? redactedUrl(value) : '[redacted]'
 }
 
 /** The effective settings by path, secrets redacted: for `/admin/v1/system` and `gateway config --print`. */

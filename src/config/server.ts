@@ -1,5 +1,5 @@
 // The settings of the port: where it listens, which proxies it trusts, how long it waits, how much it takes.
-import { rangeFlaw } from '../lib/http/forwarded.ts'
+import { rangeError } from '../lib/http/forwarded.ts'
 import type { Static } from '../lib/schema/schema.ts'
 import {
   choice,
@@ -72,7 +72,7 @@ export const Server = section({
 /** Rules over more than one key. Throws ConfigError. */
 export const checkServer = (server: Static<typeof Server>): void => {
   for (const range of server.trusted_proxies) {
-    const flaw = rangeFlaw(range)
+    const flaw = rangeError(range)
     if (flaw !== null) throw new ConfigError(`server.trusted_proxies: "${range}" cannot be used: ${flaw}`)
   }
   if (server.processes > 1 && server.port === 0) {

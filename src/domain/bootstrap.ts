@@ -1,6 +1,6 @@
 // The `bootstrap:` section of the settings: what a first start finds in the registry. Names instead of ids, otherwise the fields of the API. Where a policy, an
 // endpoint scope or an override names a model, `provider:<provider>/<model>` is that row alone; a bare name is the rows of all providers that serve it.
-import { flawOf } from '../lib/schema/first-error.ts'
+import { firstError } from '../lib/schema/first-error.ts'
 import { type Static, t } from '../lib/schema/schema.ts'
 import { SCOPES } from './access/api-key.ts'
 import { RateLimits, TenantFields, TenantSlug } from './access/tenant.ts'
@@ -202,7 +202,7 @@ export type BootstrapModel = NonNullable<Bootstrap['models']>[number]
 
 /** The section, typed, or the first flaw as one line that names the key (`bootstrap.providers[0].kind: ...`). */
 export const checkBootstrap = (value: unknown): { ok: true; value: Bootstrap } | { ok: false; error: string } => {
-  const flaw = flawOf(Bootstrap, value)
+  const flaw = firstError(Bootstrap, value)
   if (flaw !== null) {
     const message = flaw.message.replaceAll(`"${flaw.param}"`, `"${indexed(flaw.param)}"`)
     return { ok: false, error: `${keyOf(flaw.param)}: ${message}` }

@@ -90,7 +90,7 @@ const REPLIES: Replies<Answer> = {
     return { status: 200, head: answerHead(exchange, stream), body, closes: false }
   },
   failed(exchange, error) {
-    exchange.client?.letGo?.()
+    exchange.client?.resumeDeadlines?.()
     const { identity, limitLines } = exchange
     const more = failureMembers(exchange, error)
     return errorAnswer(error, { ...exchange.facts(), traceId: identity.traceId, more }, limitLines)
@@ -121,7 +121,7 @@ const mounted =
   async ({ request }: { request: Request }): Promise<Response> => {
     const inbound: Inbound = request
     const answer = await handle(inbound)
-    if (!isText(answer.body)) inbound.hold?.()
+    if (!isText(answer.body)) inbound.suspendDeadlines?.()
     return responseOf(answer)
   }
 

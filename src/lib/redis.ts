@@ -3,21 +3,21 @@
 import { RedisClient } from 'bun'
 
 /** No reply: there is no connection, or the deadline passed. Whether the command was carried out is unknown. */
-export class RedisAway extends Error {
-  override readonly name = 'RedisAway'
+export class RedisUnavailable extends Error {
+  override readonly name = 'RedisUnavailable'
 }
 
 export interface Redis {
   /** Null while it replies in time, else the reason: one sentence without its address. */
   readonly problem: string | null
   /**
-   * Sends a command. Rejects with RedisAway at once while Redis is away, and after 50 ms without a reply; `late`
+   * Sends a command. Rejects with RedisUnavailable at once while Redis is away, and after 50 ms without a reply; `late`
    * receives a reply that comes afterwards, and must not throw. An error reply of Redis rejects with that error.
    * Commands are carried out in the order in which they were sent.
    */
   call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown>
   /** Sends a command without a deadline, as long as there is a connection, however slow. Rejects like `call`. */
-  tell(command: string, args: string[]): Promise<unknown>
+  callWithoutDeadline(command: string, args: string[]): Promise<unknown>
   /** Resolves at the first connection, or after `timeoutMs`. */
   reached(timeoutMs: number): Promise<void>
   close(): void
@@ -61,13 +61,13 @@ class Supervised implements Redis {
 
   async call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown> {
     const client = this.#client
-    if (client === null || this.problem !== null) throw new RedisAway(this.problem ?? CLOSED)
+    if (client === null || this.problem !== null) throw new RedisUnavailable(this.problem ?? CLOSED)
     const answer = client.send(command, args)
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     let isLate = false
     const timer = setTimeout(() => {
       isLate = true
-      reject(new RedisAway(LATE))
+      reject(new RedisUnavailable(LATE))
       this.#suspect(client)
     }, this.answerMs)
     answer.then(
@@ -78,14 +78,14 @@ class Supervised implements Redis {
       },
       (error: unknown) => {
         clearTimeout(timer)
-        reject(isRefusal(error) ? error : new RedisAway(CLOSED))
+        reject(isRefusal(error) ? error : new RedisUnavailable(CLOSED))
       },
     )
     return promise
   }
 
-  async tell(command: string, args: string[]): Promise<unknown> {
-    if (this.#client === null) throw new RedisAway(this.problem ?? CLOSED)
+  async callWithoutDeadline(command: string, args: string[]): Promise<unknown> {
+    if (this.#client === null) throw new RedisUnavailable(this.problem ?? CLOSED)
     return this.#client.send(command, args)
   }
 
@@ -115,7 +115,7 @@ class Supervised implements Redis {
       }
       await inTime(client.connect(), CONNECT_MS)
       for (const [command, ...args] of this.onConnect) await inTime(client.send(command, args), CONNECT_MS)
-      if (this.#closed) throw new RedisAway(CLOSED)
+      if (this.#closed) throw new RedisUnavailable(CLOSED)
       this.#client = client
       this.problem = null
       this.#reached.resolve()
@@ -168,7 +168,7 @@ export const isRefusal = (error: unknown): error is Error =>
 
 const inTime = async <Value>(answer: Promise<Value>, ms: number): Promise<Value> => {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new RedisAway(LATE)), ms)
+  const timer = setTimeout(() => reject(new RedisUnavailable(LATE)), ms)
   try {
     return await Promise.race([answer, promise])
   } finally {

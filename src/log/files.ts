@@ -18,7 +18,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { codeOf } from '../lib/process/error-code.ts'
-import { forgetCached, startWriting } from '../lib/process/page-cache.ts'
+import { dropCached, startWriting } from '../lib/process/page-cache.ts'
 import { syncFolder } from '../lib/process/sync-folder.ts'
 import { type HeldLock, tryLock } from './lock.ts'
 
@@ -31,7 +31,7 @@ export interface Files {
   /** Sends these bytes of a file to the disk without waiting for it; they are no more durable than before. A hint: what cannot be done is not done. */
   startWriting(path: string, start: number, length: number): void
   /** The system need not keep these bytes of a file in its memory; what is not on disk yet stays there. A hint as well. */
-  forgetCached(path: string, start: number, length: number): void
+  dropCached(path: string, start: number, length: number): void
   /** fdatasync on the thread pool. After it failed once, the descriptor must never be synced again. */
   sync(descriptor: number): Promise<void>
   /** Makes the directory's entries durable. */
@@ -65,7 +65,7 @@ export const nodeFiles: Files = {
   write: (descriptor, bytes, start, length, position) => writeSync(descriptor, bytes, start, length, position),
   truncate: ftruncateSync,
   startWriting,
-  forgetCached,
+  dropCached,
   sync: (descriptor) =>
     new Promise((resolve, reject) => fdatasync(descriptor, (error) => (error === null ? resolve() : reject(error)))),
   syncDirectory: syncFolder,

@@ -18,6 +18,6 @@ limitStoreContract('in this process', { open: (nowMs) => new LocalLimitStore(now
 const send = (command: string, args: string[]): Promise<unknown> => client.send(command, args)
 const LONG_LEASE_MS = 10_000_000
 limitStoreContract('in Redis', {
-  open: (nowMs) => new RedisLimitStore({ call: send, tell: send }, nowMs, LONG_LEASE_MS),
+  open: (nowMs) => new RedisLimitStore({ call: send, callWithoutDeadline: send }, nowMs, LONG_LEASE_MS),
   runs: 100,
 })

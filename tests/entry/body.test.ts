@@ -144,7 +144,11 @@ test('depth is that of the parsed value, whatever the strings hold', () => {
 
 const headed = (length: number): ServerRequest => {
   const bytes = Buffer.from(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`)
-  return new ServerRequest(new RequestHead(bytes, headEnd(bytes, 0)), { readBody() {}, pauseBody() {}, letGo() {} })
+  return new ServerRequest(new RequestHead(bytes, headEnd(bytes, 0)), {
+    readBody() {},
+    pauseBody() {},
+    resumeDeadlines() {},
+  })
 }
 
 describe('a body that comes in pieces once it is waited for', () => {

@@ -13,7 +13,7 @@ const overloaded = () => {
   const gate = new LoadGate({ everyMs: 50, maxDelayMs: 100, maxMemoryBytes: null, nowMs: () => clock.ms })
   const look = (afterMs: number) => {
     clock.ms += afterMs
-    gate.look(0)
+    gate.measure(0)
   }
   for (let i = 0; i < 100; i++) {
     gate.room--

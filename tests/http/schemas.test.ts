@@ -27,7 +27,7 @@ test('the dataschema of a recorded envelope leads to the schema that its data co
     expect([type, answer.status]).toEqual([type, 200])
     expect(answer.headers.get('content-type')).toBe('application/schema+json')
     expect(answer.headers.get('cache-control')).toContain('max-age=86400')
-    expect([type, compileSchema(await answer.json(), 'draft-07').flawOf(data)]).toEqual([type, null])
+    expect([type, compileSchema(await answer.json(), 'draft-07').firstError(data)]).toEqual([type, null])
   }
 })
 

@@ -18,9 +18,9 @@ test('the old tables are read until the new ones have caught up; the outdated wo
   const old = store.follow(log)
   const oldSchema = await store.applied('requests', 40)
 
-  let letGo = () => {}
+  let resumeDeadlines = () => {}
   const held = new Promise<void>((resolve) => {
-    letGo = resolve
+    resumeDeadlines = resolve
   })
   const slow: AnyProjection = {
     ...(requestsProjection as unknown as AnyProjection),
@@ -49,7 +49,7 @@ test('the old tables are read until the new ones have caught up; the outdated wo
   expect((await activeBuild(store.sql, 'requests'))!.schemaName).toBe(oldSchema)
   await log.append(REQUESTS, 0, one.both('req_meanwhile'))
   await store.applied('requests', 42)
-  letGo()
+  resumeDeadlines()
   const active = await eventually('the switch', async () => {
     const build = await activeBuild(store.sql, 'requests')
     return build?.version === slow.version ? build : null

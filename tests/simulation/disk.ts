@@ -91,7 +91,7 @@ export class SimulatedDisk {
       },
       // Hints: neither makes anything durable.
       startWriting: () => {},
-      forgetCached: () => {},
+      dropCached: () => {},
       sync: (descriptor) => this.#sync(process, descriptor),
       syncDirectory: () => {
         this.#change(process, null)

@@ -4,7 +4,7 @@
 import { type BudgetParts, openBudgetParts } from '../../src/composition/budgets.ts'
 import { type Outcomes, openOutcomes } from '../../src/composition/outcomes.ts'
 import { type Config, loadConfig } from '../../src/config/schema.ts'
-import { pause } from '../../src/lib/event-loop/sleep.ts'
+import { sleep } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { type ShipProgress, shipSpool } from '../../src/log/sender/ship.ts'
@@ -286,7 +286,7 @@ class SenderBeside implements Sender {
         })
       } catch (error) {
         this.options.onProblem?.(String(error))
-        await pause(AFTER_FAILURE_MS, signal)
+        await sleep(AFTER_FAILURE_MS, signal)
       }
     }
     return false

@@ -1,7 +1,7 @@
 // What a name and a password of an operator may be.
 
 import { t } from '../../lib/schema/schema.ts'
-import { nameFlaw } from '../../lib/text/storable-text.ts'
+import { nameError } from '../../lib/text/storable-text.ts'
 import { Rejection } from '../kernel/rejection.ts'
 
 export const PASSWORD_POLICY = {
@@ -23,7 +23,7 @@ export const nameOf = (username: string): string => {
   const flaw = (rule: string) => new Rejection('invalid', `"username" ${rule}`, 'username')
   if (name === '') throw flaw('must not be empty')
   if ([...name].length > MAX_NAME) throw flaw(`must have at most ${MAX_NAME} characters`)
-  const rule = nameFlaw(name)
+  const rule = nameError(name)
   if (rule !== null) throw flaw(rule)
   return name
 }

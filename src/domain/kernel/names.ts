@@ -1,5 +1,5 @@
 // Which members of what clients and settings say are names, and which names are refused. One rule for both; what older logs hold stays as it is.
-import { nameFlaw } from '../../lib/text/storable-text.ts'
+import { nameError } from '../../lib/text/storable-text.ts'
 
 /** Members that hold names, or lists of them, wherever they stand. A reason, a description, a prompt or a secret may have lines. */
 const NAMES: ReadonlySet<string> = new Set([
@@ -19,7 +19,7 @@ export interface NameFlaw {
 /** The first name in a value that is refused, or null. */
 export const unsoundName = (value: unknown, isName = false): NameFlaw | null => {
   if (typeof value === 'string') {
-    const rule = isName ? nameFlaw(value) : null
+    const rule = isName ? nameError(value) : null
     return rule === null ? null : { path: [], rule }
   }
   if (value === null || typeof value !== 'object') return null

@@ -1,6 +1,6 @@
 // Tools: what models may ask for, registered once for all applications. Names and fields of the events are stored for ever.
 
-import { compileSchema, draftOf, requireKnownKeywords, SchemaFlaw } from '../../lib/json-schema/json-schema.ts'
+import { compileSchema, draftOf, requireKnownKeywords, SchemaError } from '../../lib/json-schema/json-schema.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -144,7 +144,7 @@ const requireUsable = (parameters: Readonly<Record<string, unknown>>): void => {
     requireKnownKeywords(parameters, draft)
     compileSchema(parameters, draft)
   } catch (error) {
-    if (!(error instanceof SchemaFlaw)) throw error
+    if (!(error instanceof SchemaError)) throw error
     throw new Rejection('invalid', `"parameters" cannot be used: ${error.message}`, paramOf(error.pointer))
   }
 }

@@ -2,14 +2,14 @@
 import { unsoundName } from '../../domain/kernel/names.ts'
 import { inexactNumber } from '../../lib/json/inexact-number.ts'
 import { repeatedKey } from '../../lib/json/repeated-key.ts'
-import { flawOf } from '../../lib/schema/first-error.ts'
+import { firstError } from '../../lib/schema/first-error.ts'
 import type { Static, TSchema } from '../../lib/schema/schema.ts'
 import { isStorable } from '../../lib/text/storable-text.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 /** The value, typed; throws 400 naming the field. */
 export const checked = <Schema extends TSchema>(schema: Schema, value: unknown): Static<Schema> => {
-  const flaw = flawOf(schema, value)
+  const flaw = firstError(schema, value)
   if (flaw !== null) throw new GatewayError('invalid_request', flaw.message, { param: paramOf(flaw.param) })
   return value as Static<Schema>
 }

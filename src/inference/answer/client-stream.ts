@@ -59,7 +59,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
   }
 
   /** The client has disconnected: ends and settles the request. */
-  left(): void {
+  disconnected(): void {
     this.exchange.end('client')
     void this.#end(null)
   }

@@ -1,6 +1,6 @@
 // The schemas of `response_format`, compiled once for all requests with the same schema.
 import { sha256Hex } from '../../lib/crypto/digest.ts'
-import { type CompiledSchema, compileSchema, draftOf, SchemaFlaw } from '../../lib/json-schema/json-schema.ts'
+import { type CompiledSchema, compileSchema, draftOf, SchemaError } from '../../lib/json-schema/json-schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 const MAX_SCHEMA_CHARS = 256 * 1024
@@ -63,7 +63,7 @@ const compiledFor = (declared: Readonly<Record<string, unknown>>, param: string)
   try {
     return compileSchema(declared, draft)
   } catch (error) {
-    if (error instanceof SchemaFlaw) throw bad(`the schema cannot be used: ${error.message.slice(0, 300)}`, param)
+    if (error instanceof SchemaError) throw bad(`the schema cannot be used: ${error.message.slice(0, 300)}`, param)
     throw error
   }
 }

@@ -69,7 +69,7 @@ const violation = (error: string): StructuredResult => ({ valid: false, error, r
 
 const verdict = (request: StructuredRequest, value: unknown, repaired: string | null): StructuredResult => {
   if (request.type === 'json_object' && !isObject(value)) return violation('the answer is not a JSON object')
-  const flaw = request.schema?.flawOf(value) ?? null
+  const flaw = request.schema?.firstError(value) ?? null
   return flaw === null ? { valid: true, error: null, repaired } : violation(flaw)
 }
 

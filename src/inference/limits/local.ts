@@ -1,5 +1,5 @@
 // Rate limits counted in this process: alone without Redis; beside Redis to know its own share when Redis is away.
-import { BUCKETS, bucketOf, leavesInMs, SlidingWindow } from '../../lib/collections/sliding-window.ts'
+import { BUCKETS, bucketOf, expiresInMs, SlidingWindow } from '../../lib/collections/sliding-window.ts'
 import type { LimitRule } from '../../state/indexes/limit-rules.ts'
 import type { Counted, Held, LimitRequest, LimitStore, Limits, LimitsStatus, Verdict } from './port.ts'
 
@@ -68,7 +68,7 @@ export class LocalLimitStore implements LimitStore {
       if (tpm === null || tokensUsed === reserved) continue
       const window = counts.tokens
       if (window === null) continue
-      if (tokensUsed < reserved) window.giveBack(buckets[i]!, reserved - tokensUsed)
+      if (tokensUsed < reserved) window.refund(buckets[i]!, reserved - tokensUsed)
       else {
         counts.newest = window.advance(bucket)
         window.add(tokensUsed - reserved)
@@ -162,7 +162,7 @@ const countedOf = (subjects: readonly Subject[], rules: readonly LimitRule[], no
     const subject = subjects[i]!
     const requests = rpm === null ? 0 : subject.requests!.total
     const tokens = tpm === null ? 0 : subject.tokens!.total
-    all.push({ requests, tokens, resetMs: requests + tokens === 0 ? 0 : leavesInMs(subject.newest, nowMs) })
+    all.push({ requests, tokens, resetMs: requests + tokens === 0 ? 0 : expiresInMs(subject.newest, nowMs) })
   }
   return all
 }

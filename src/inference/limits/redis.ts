@@ -1,7 +1,7 @@
 // Rate limits counted in Redis, for all instances together. One script a call; all keys share one hash tag, since a
 // script may use one slot of a cluster only.
 
-import { leavesInMs } from '../../lib/collections/sliding-window.ts'
+import { expiresInMs } from '../../lib/collections/sliding-window.ts'
 import { isRefusal, type Redis } from '../../lib/redis.ts'
 import { type Counted, LEASE_MS, type LimitName, type LimitRequest, type LimitStore, type Verdict } from './port.ts'
 import { RENEW_SCRIPT, SETTLE_SCRIPT, TAKE_SCRIPT } from './script.ts'
@@ -23,11 +23,11 @@ type Send = (command: string, args: string[]) => Promise<unknown>
 const PREFIX = '{gatelog:limits}'
 const LIMITS: readonly LimitName[] = ['rpm', 'tpm', 'max_parallel']
 
-/** The counts in Redis. Every method rejects with RedisAway, or with the error of Redis. */
+/** The counts in Redis. Every method rejects with RedisUnavailable, or with the error of Redis. */
 export class RedisLimitStore implements LimitStore {
   /** `nowMs`: for tests; without it Redis' own clock counts. `leaseMs`: of a slot. */
   constructor(
-    private readonly redis: Pick<Redis, 'call' | 'tell'>,
+    private readonly redis: Pick<Redis, 'call' | 'callWithoutDeadline'>,
     private readonly nowMs: (() => number) | null = null,
     private readonly leaseMs = LEASE_MS,
   ) {}
@@ -69,7 +69,7 @@ export class RedisLimitStore implements LimitStore {
     return this.nowMs === null ? '' : String(this.nowMs())
   }
 
-  readonly #tell: Send = (command, args) => this.redis.tell(command, args)
+  readonly #tell: Send = (command, args) => this.redis.callWithoutDeadline(command, args)
 
   async #run(script: Script, keys: string[], args: string[], send: Send): Promise<unknown> {
     const rest = [String(keys.length), ...keys, ...args]
@@ -104,7 +104,7 @@ const verdictOf = ({ rules }: LimitRequest, answer: readonly number[]): Verdict 
     const [bucket, requests, tokens, newest] = answer.slice(at, at + EACH) as [number, number, number, number]
     buckets.push(bucket)
     const shown = { requests: rpm === null ? 0 : requests, tokens: tpm === null ? 0 : tokens }
-    return { ...shown, resetMs: shown.requests + shown.tokens === 0 ? 0 : leavesInMs(newest, nowMs) }
+    return { ...shown, resetMs: shown.requests + shown.tokens === 0 ? 0 : expiresInMs(newest, nowMs) }
   })
   if (refused === 0) return { admitted: true, buckets, counted }
   const retryAfterMs = wait < 0 ? null : wait

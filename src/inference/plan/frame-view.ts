@@ -1,6 +1,6 @@
 // What a frame holds of a list of candidates, side by side: looked up and compared once for each list and frame, not
 // for each request (docs/decisions/0055-plans-over-lists.md).
-import { areSame } from '../../lib/collections/shallow-equal.ts'
+import { shallowEqual } from '../../lib/collections/shallow-equal.ts'
 import type { Frame, Signals } from '../../state/health/frame.ts'
 import { type KnownScores, knownScores, type LatencyMetric } from '../../state/health/scores.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
@@ -34,7 +34,7 @@ export class FrameView {
    */
   scores(places: readonly number[], metric: LatencyMetric): KnownScores {
     const last = this.#compared[metric]
-    return last !== null && areSame(last.places, places) ? last.scores : this.#compare(places, metric)
+    return last !== null && shallowEqual(last.places, places) ? last.scores : this.#compare(places, metric)
   }
 
   #compare(places: readonly number[], metric: LatencyMetric): KnownScores {

@@ -2,7 +2,7 @@
 // numbers only: those are filled into a template.
 import type { BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { Decision } from '../../domain/events/request.ts'
-import { areSame } from '../../lib/collections/shallow-equal.ts'
+import { shallowEqual } from '../../lib/collections/shallow-equal.ts'
 import type { TextPiece, TextPieces } from '../../lib/text/text-pieces.ts'
 import { type FilledText, type GapValue, gap, TextTemplate } from '../../lib/text/text-template.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
@@ -78,7 +78,7 @@ const scoreTexts = new WeakMap<
 /** Cached, since the runtime is slow to format fractions. */
 const scoresJson = (candidates: readonly CatalogueEntry[], scores: readonly (number | null)[]): string => {
   const last = scoreTexts.get(candidates)
-  if (last !== undefined && areSame(last.scores, scores)) return last.json
+  if (last !== undefined && shallowEqual(last.scores, scores)) return last.json
   const json = JSON.stringify(scores)
   scoreTexts.set(candidates, { scores, json })
   return json
@@ -129,7 +129,7 @@ const fits = (key: PlainKey, { plan: { input, policy, order }, entry }: Admissio
   key.source === policy.source &&
   key.hasCeiling === (input.intent.maxTokens !== null) &&
   key.hardCaps === input.overrides.hardCaps &&
-  areSame(key.order, order)
+  shallowEqual(key.order, order)
 
 const FIRST_PROJECTED = 5
 /** In the order of `learnPlain`. */

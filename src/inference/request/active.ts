@@ -1,5 +1,5 @@
 // The requests in flight: their bound, their deadlines, and their orderly end.
-import { Roster } from '../../lib/collections/index-set.ts'
+import { IndexSet } from '../../lib/collections/index-set.ts'
 import { stages } from '../../lib/event-loop/stages.ts'
 import { GatewayError, stopping } from '../../wire/errors.ts'
 import type { Exchange } from './exchange.ts'
@@ -13,7 +13,7 @@ const SWEEP_MS = 50
 const SETTLE_MS = 2_000
 
 export class ActiveRequests {
-  readonly #all = new Roster<Exchange>()
+  readonly #all = new IndexSet<Exchange>()
   #sweep: ReturnType<typeof setInterval> | null = null
   #draining = false
   #whenEmpty: (() => void) | null = null
@@ -43,7 +43,7 @@ export class ActiveRequests {
   leave(exchange: Exchange): void {
     exchange.call?.end('abandoned')
     this.#all.delete(exchange)
-    exchange.client?.letGo?.()
+    exchange.client?.resumeDeadlines?.()
     if (this.#all.size === 0) this.#whenEmpty?.()
   }
 

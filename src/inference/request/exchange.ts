@@ -2,7 +2,7 @@
 // once.
 
 import { type AttemptSummary, shownAttempt } from '../../domain/events/request.ts'
-import type { Listed } from '../../lib/collections/index-set.ts'
+import type { IndexSetMember } from '../../lib/collections/index-set.ts'
 import { Cancellation, type CancelSignal } from '../../lib/event-loop/cancellation.ts'
 import type { Inbound } from '../../lib/http-server/http-server.ts'
 import type { Appended } from '../../log/spool/spool.ts'
@@ -49,7 +49,7 @@ const LISTED_SKIPS = 48
 
 const NO_SHAPING: readonly string[] = []
 
-export class Exchange implements Listed {
+export class Exchange implements IndexSetMember {
   /** Index among the requests in flight. */
   place = -1
   key: KeyEntry | null = null
@@ -111,7 +111,7 @@ export class Exchange implements Listed {
   costNanoUsd: number | null = null
 
   /** The client's connection; notified when the request is no longer in flight, before its last bytes are sent. */
-  client: Pick<Inbound, 'letGo'> | null = null
+  client: Pick<Inbound, 'resumeDeadlines'> | null = null
 
   /** Null while traces are off. */
   trace: RequestTrace | null = null

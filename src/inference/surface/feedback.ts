@@ -12,7 +12,7 @@ import { closed, Nullable } from '../../domain/kernel/fields.ts'
 import { authenticate, requireScope } from '../../entry/authenticate.ts'
 import { readJsonBody } from '../../entry/body.ts'
 import { newId } from '../../lib/crypto/ids.ts'
-import { flawOf } from '../../lib/schema/first-error.ts'
+import { firstError } from '../../lib/schema/first-error.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { REFUSABLE, SpoolClosed } from '../../log/spool/spool.ts'
 import type { FeedbackMeans } from '../../state/health/feedback-means.ts'
@@ -50,10 +50,10 @@ export const FeedbackBody = closed(
 )
 
 const checkedBody = (body: unknown): Static<typeof FeedbackBody> => {
-  const flaw = flawOf(FeedbackBody, body)
+  const flaw = firstError(FeedbackBody, body)
   if (flaw !== null) throw new GatewayError('invalid_request', flaw.message, { param: flaw.param })
   const given = body as Static<typeof FeedbackBody>
-  if (typeof given.score === 'number' && flawOf(Score, given.score) !== null) {
+  if (typeof given.score === 'number' && firstError(Score, given.score) !== null) {
     throw new GatewayError('invalid_request', '"score" must be a number from -1 to 1, or a boolean', { param: 'score' })
   }
   const comment = given.comment ?? ''

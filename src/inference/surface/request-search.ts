@@ -1,6 +1,6 @@
 // Finds one request that may be on its way to the request log: for feedback, and for the reads of one request. Without
 // certainty it throws 502, which is retryable, and never a false 404.
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { ServedRequests } from '../../state/indexes/recent-requests.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
@@ -193,7 +193,7 @@ const waitFor = async <Found extends object>(
     const found = await look(performance.now() - beganMs).catch(throwShown)
     if (!(found instanceof GatewayError)) return found
     if (performance.now() - beganMs + waitMs > LOOK_FOR_MS) throw found
-    await pause(waitMs, signal)
+    await sleep(waitMs, signal)
     if (signal.aborted) throw new GatewayError('request_canceled', 'the client left')
   }
 }

@@ -9,12 +9,12 @@ const WAYS = 4
 const PRINT_DIGITS = 7
 
 /** Entries at most. With half as many in use hardly any entry is replaced. */
-export const MOST_RECENT_DIGESTS = SETS * WAYS
+export const MAX_CACHED_DIGESTS = SETS * WAYS
 
-export class RecentDigests<Value extends object> {
-  readonly #prints = new Int32Array(MOST_RECENT_DIGESTS)
-  readonly #digests: (string | null)[] = new Array(MOST_RECENT_DIGESTS).fill(null)
-  readonly #values: (Value | null)[] = new Array(MOST_RECENT_DIGESTS).fill(null)
+export class DigestCache<Value extends object> {
+  readonly #prints = new Int32Array(MAX_CACHED_DIGESTS)
+  readonly #digests: (string | null)[] = new Array(MAX_CACHED_DIGESTS).fill(null)
+  readonly #values: (Value | null)[] = new Array(MAX_CACHED_DIGESTS).fill(null)
 
   get(digest: string): Value | null {
     const at = this.#find(digest)

@@ -3,13 +3,13 @@
 // collection finds all of them alive.
 
 /** A member of an index set, of one at a time. */
-export interface Listed {
+export interface IndexSetMember {
   /** Its index, -1 outside a set. Only the set writes it. */
   place: number
 }
 
 /** An array whose members store their index: adding and removing cost a few writes and leave no garbage. */
-export class Roster<Member extends Listed> {
+export class IndexSet<Member extends IndexSetMember> {
   readonly #members: Member[] = []
 
   get size(): number {

@@ -8,7 +8,7 @@ const EMPTY = -1
  * Open addressing with linear probing, at most half full. Keys are whole numbers from 0 on. They are hashed, since
  * consecutive keys would form one long run, which each removal walks.
  */
-export class NumberTable<Value> {
+export class IntegerMap<Value> {
   #keys = emptyKeys(FEWEST_SLOTS)
   #values: (Value | undefined)[] = new Array(FEWEST_SLOTS).fill(undefined)
   #size = 0

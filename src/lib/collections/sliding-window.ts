@@ -12,7 +12,7 @@ export const BUCKETS = 61
 export const bucketOf = (nowMs: number): number => Math.floor(nowMs / BUCKET_MS)
 
 /** Milliseconds until what was taken in a bucket expires. */
-export const leavesInMs = (bucket: number, nowMs: number): number =>
+export const expiresInMs = (bucket: number, nowMs: number): number =>
   Math.max(0, Math.ceil((bucket + BUCKETS) * BUCKET_MS - nowMs))
 
 export class SlidingWindow {
@@ -49,7 +49,7 @@ export class SlidingWindow {
   }
 
   /** Returns what was taken in a bucket, while it counts; never more than the bucket holds. */
-  giveBack(bucket: number, amount: number): void {
+  refund(bucket: number, amount: number): void {
     if (bucket > this.#bucket || bucket <= this.#bucket - BUCKETS) return
     const given = Math.min(amount, this.#slots[bucket % BUCKETS]!)
     this.#slots[bucket % BUCKETS]! -= given
@@ -63,8 +63,8 @@ export class SlidingWindow {
     if (total + amount <= limit) return 0
     for (let bucket = this.#bucket - BUCKETS + 1; bucket < this.#bucket; bucket++) {
       total -= this.#slots[bucket % BUCKETS]!
-      if (total + amount <= limit) return leavesInMs(bucket, nowMs)
+      if (total + amount <= limit) return expiresInMs(bucket, nowMs)
     }
-    return leavesInMs(this.#bucket, nowMs)
+    return expiresInMs(this.#bucket, nowMs)
   }
 }

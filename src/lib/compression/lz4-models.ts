@@ -12,7 +12,7 @@ interface Kind {
 }
 
 /** The kinds of one block. */
-export class PackedKinds {
+export class Lz4Models {
   readonly #kinds: Kind[] = []
 
   /** Another block begins: parts refer to parts of their own block only. */

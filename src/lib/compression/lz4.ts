@@ -1,5 +1,5 @@
 // Reads LZ4 frames (lz4_Frame_format.md). Checksums are skipped: the caller has checked the bytes around the frame.
-import { MalformedPacked, PackedReader, UnpackedBytes } from './output-buffer.ts'
+import { MalformedPacked, OutputBuffer, PackedReader } from './output-buffer.ts'
 
 const MAGIC = 0x184d2204
 const VERSION = 0x40
@@ -24,7 +24,7 @@ export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
   from.take(1)
   if ((flags & CONTENT_SIZE) !== 0) from.take(8)
   from.take(1)
-  const out = new UnpackedBytes(packed.length * 2 < limit ? packed.length * 2 : 0, limit)
+  const out = new OutputBuffer(packed.length * 2 < limit ? packed.length * 2 : 0, limit)
   for (let length = from.number(4); length !== 0; length = from.number(4)) {
     if (length >= UNPACKED) out.append(from.take(length - UNPACKED))
     else unpackBlock(new PackedReader(from.take(length)), out)
@@ -35,13 +35,13 @@ export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
 
 /** The content of an independent block, without its length. Throws `MalformedPacked`, also beyond `limit` bytes. */
 export const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
-  const out = new UnpackedBytes(limit, limit)
+  const out = new OutputBuffer(limit, limit)
   unpackBlock(new PackedReader(packed), out)
   return out.bytes()
 }
 
 /** Sequences of literals and a match; the last literals have no match. */
-const unpackBlock = (from: PackedReader, out: UnpackedBytes): void => {
+const unpackBlock = (from: PackedReader, out: OutputBuffer): void => {
   while (from.left > 0) {
     const token = from.byte()
     out.append(from.take(wholeLength(token >> 4, from)))

@@ -8,7 +8,7 @@ export class MalformedPacked extends Error {
 
 const SMALLEST = 1_024
 
-export class UnpackedBytes {
+export class OutputBuffer {
   private buffer: Uint8Array
   private length = 0
 

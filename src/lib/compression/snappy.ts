@@ -1,5 +1,5 @@
 // Reads Snappy: raw, and in the framing of the Java library (xerial), which packs in pieces.
-import { MalformedPacked, PackedReader, UnpackedBytes } from './output-buffer.ts'
+import { MalformedPacked, OutputBuffer, PackedReader } from './output-buffer.ts'
 
 const FRAMED = [0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00] as const
 /** Behind the magic: the version, and the oldest compatible one. */
@@ -13,7 +13,7 @@ export const unpackSnappy = (packed: Uint8Array, limit: number): Uint8Array => {
   const from = new PackedReader(packed)
   if (!FRAMED.every((byte, index) => packed[index] === byte)) return unpackPiece(from, limit)
   from.take(FRAMED.length + VERSIONS_BYTES)
-  const out = new UnpackedBytes(0, limit)
+  const out = new OutputBuffer(0, limit)
   while (from.left > 0) out.append(unpackPiece(new PackedReader(from.take(bigEndian(from.take(4)))), limit))
   return out.bytes()
 }
@@ -22,7 +22,7 @@ const bigEndian = (bytes: Uint8Array): number => bytes.reduce((value, byte) => v
 
 const unpackPiece = (from: PackedReader, limit: number): Uint8Array => {
   const length = wholeLength(from)
-  const out = new UnpackedBytes(length, limit)
+  const out = new OutputBuffer(length, limit)
   while (from.left > 0) {
     const tag = from.byte()
     const kind = tag & 3

@@ -1,8 +1,8 @@
 // Many deadlines on one timer. Why: `bench -- tricks` (deadlines).
-import { type Listed, Roster } from '../collections/index-set.ts'
+import { IndexSet, type IndexSetMember } from '../collections/index-set.ts'
 
 /** Something with a deadline. */
-export interface Timed extends Listed {
+export interface Timed extends IndexSetMember {
   /** Monotonic milliseconds (`performance.now()`). */
   readonly deadlineMs: number
   overdue(): void
@@ -14,7 +14,7 @@ const SWEEP_MS = 20
  * Deadlines are accurate to 20 ms. The timer runs only while a deadline is listed, and never keeps the process alive.
  */
 export class Deadlines {
-  readonly #all = new Roster<Timed>()
+  readonly #all = new IndexSet<Timed>()
   #timer: ReturnType<typeof setInterval> | null = null
 
   add(timed: Timed): void {

@@ -1,5 +1,5 @@
-// Admission by load: how many requests are admitted until the next look at the event loop and the memory. A timer
-// elsewhere calls `look`; a request costs one comparison and one subtraction
+// Admission by load: how many requests are admitted until the next measurement of the event loop and the memory. A
+// timer elsewhere calls `measure`; a request costs one comparison and one subtraction
 // (docs/decisions/0035-admission-by-load.md).
 //
 // Two bounds. Within an iteration of the event loop requests are admitted in steps, as long as the iteration is not
@@ -7,7 +7,7 @@
 // have much to do, a rate bounds admissions and falls until iterations are in time.
 
 export interface LoadGateSettings {
-  /** The intended interval of `look`. */
+  /** The intended interval of `measure`. */
   readonly everyMs: number
   /** How late the event loop may be, averaged over about a second. Null: unlimited. */
   readonly maxDelayMs: number | null
@@ -26,12 +26,12 @@ const STEP = 32
 const LONG_ITERATION = 5
 /** Requests a second that are always admitted, so that the end of an overload is detected. */
 const LEAST_PER_SECOND = 50
-/** Weight of the newest look in the average delay. */
+/** Weight of the newest measurement in the average delay. */
 const WEIGHT = 0.25
 /** One delay counts for at most this many times the bound: a garbage collection is no overload. */
 const MOST_LATE = 4
 const FALL = 0.7
-/** Factors of the rate at each look in time: while the thread has idle time, and while it has none. */
+/** Factors of the rate at each measurement in time: while the thread has idle time, and while it has none. */
 const RISE = 1.1
 const SLOW_RISE = 1.005
 /** A thread with less idle time than this part of the time that it could run is at capacity. */
@@ -54,7 +54,7 @@ export class LoadGate {
   room = STEP
   /** Refused requests. The caller adds one for each. */
   refused = 0
-  /** What was added to `room` since the last look. */
+  /** What was added to `room` since the last measurement. */
   #given = STEP
   #measuredMs: number
   #perSecond = Number.POSITIVE_INFINITY
@@ -99,10 +99,10 @@ export class LoadGate {
   }
 
   /**
-   * Called by the timer with the resident memory and, where known, how long the thread ran since the last look
-   * (`ranMs`) and how long it was idle while it could have run (`restedMs`).
+   * Called by the timer with the resident memory and, where known, how long the thread ran since the last measurement
+   * (`ranMs`) and how long it was idle while it could have run (`idleMs`).
    */
-  look(memoryBytes: number, times?: { readonly ranMs: number; readonly restedMs: number }): void {
+  measure(memoryBytes: number, times?: { readonly ranMs: number; readonly idleMs: number }): void {
     const { everyMs, maxDelayMs, maxMemoryBytes } = this.settings
     const nowMs = this.settings.nowMs()
     const elapsedMs = nowMs - this.#measuredMs
@@ -114,7 +114,7 @@ export class LoadGate {
     this.#lateMs += (Math.min(lateMs, mostMs) - this.#lateMs) * WEIGHT
     if (times !== undefined) {
       const before = this.#idleShare ?? 0
-      this.#idleShare = before + (times.restedMs / Math.max(1, elapsedMs) - before) * WEIGHT
+      this.#idleShare = before + (times.idleMs / Math.max(1, elapsedMs) - before) * WEIGHT
     }
     if (maxMemoryBytes !== null) this.#isShort = memoryBytes > maxMemoryBytes * (this.#isShort ? RELIEVED : 1)
     // Under a rate bound the delay must fall well below the one that caused it: else what piled up would stay.
@@ -143,7 +143,7 @@ export class LoadGate {
     else this.#perSecond = isIdle || this.#idleShare === null ? Math.max(more, this.#usualPerSecond) : more
   }
 
-  /** Unused room expires. After a late look there is room for an iteration that is late by as much as permitted. */
+  /** Unused room expires. A late measurement leaves room for an iteration that is as late as permitted. */
   #fill(elapsedMs: number): void {
     const { everyMs, maxDelayMs } = this.settings
     const iterationMs = Math.min(elapsedMs, everyMs + (maxDelayMs ?? everyMs))

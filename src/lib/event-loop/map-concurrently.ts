@@ -4,15 +4,15 @@
  * Calls `work` for every item, at most `concurrency` at once; returns the results in the order of the items. The first
  * error is thrown once no call is in progress.
  */
-export const inLanes = async <Item, Result>(
+export const mapConcurrently = async <Item, Result>(
   items: readonly Item[],
-  lanes: number,
+  concurrency: number,
   work: (item: Item) => Promise<Result>,
 ): Promise<Result[]> => {
   const results: Result[] = []
   let next = 0
   let failure: { readonly thrown: unknown } | null = null
-  const lane = async (): Promise<void> => {
+  const run = async (): Promise<void> => {
     while (next < items.length && failure === null) {
       const at = next++
       try {
@@ -22,7 +22,7 @@ export const inLanes = async <Item, Result>(
       }
     }
   }
-  await Promise.all(Array.from({ length: Math.min(lanes, items.length) }, lane))
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, run))
   if (failure !== null) throw (failure as { readonly thrown: unknown }).thrown
   return results
 }

@@ -1,7 +1,7 @@
 // A delay that an abort ends.
 
 /** Resolves after `ms`, or at once when the signal is aborted. Never rejects. */
-export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
+export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal?.aborted) return resolve()
     const end = () => {

@@ -10,7 +10,7 @@ import { drainMicrotasks } from 'bun:jsc'
 /** An upstream response of which more bytes have arrived. */
 export interface Arrival {
   /** Delivers them to the waiting reader. Must not throw. */
-  tell(): void
+  deliver(): void
 }
 
 /** A connection with bytes that may be a request. */
@@ -23,7 +23,7 @@ export interface Beginner {
  * Requests begun in one iteration. With fewer, fewer share the caches; with more, the first are evicted before their
  * responses come.
  */
-export const MOST_BEGUN = 16
+export const MAX_BEGUN = 16
 /**
  * Beginners that may wait. When there are more the first one begins at once and the iteration takes longer, which the
  * load gate detects.
@@ -117,14 +117,14 @@ export class Stages {
     if (arrivals.length === 0) return
     this.#arrivals = this.#spare
     this.#spare = arrivals
-    for (const arrival of arrivals) arrival.tell()
+    for (const arrival of arrivals) arrival.deliver()
     arrivals.length = 0
   }
 
   #begin(): void {
     let begun = 0
     // Beginners that queue again come after the others.
-    for (let left = this.#waiting; left > 0 && begun < MOST_BEGUN; left--) if (this.#take().begin()) begun++
+    for (let left = this.#waiting; left > 0 && begun < MAX_BEGUN; left--) if (this.#take().begin()) begun++
   }
 
   get #waiting(): number {

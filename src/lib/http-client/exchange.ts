@@ -189,13 +189,13 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
       this.#parseUnparsed()
       this.#parse(bytes)
       // Under load each large response is read before the next one arrives.
-      this.tell()
+      this.deliver()
       return
     }
     this.#scheduleDelivery()
   }
 
-  tell(): void {
+  deliver(): void {
     this.#isScheduled = false
     this.#parseUnparsed()
     if (this.#parser.head !== null) this.#resolve(this)

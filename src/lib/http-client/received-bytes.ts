@@ -1,7 +1,7 @@
 // The bytes of a response body that have arrived and were not read. Nearly all bodies arrive in one piece, of which no
 // view is made: the first view of a buffer is expensive.
 import { freeIfLarge, LARGE_BYTES } from '../http/large-read-pacing.ts'
-import { plainText, viewOf } from '../text/bytes-to-text.ts'
+import { bytesToText, viewOf } from '../text/bytes-to-text.ts'
 import type { BodySink } from './response-parser.ts'
 import { inPieces } from './stream-text.ts'
 
@@ -75,7 +75,7 @@ export class ReceivedBytes implements BodySink {
   protected takeSinglePieceText(): string | null {
     const first = this.#first
     if (first === null || this.#queue !== null) return null
-    const text = plainText(first, this.#from, this.#to)
+    const text = bytesToText(first, this.#from, this.#to)
     if (text === null) return null
     this.#drop()
     // `byteLength` of a view's buffer would materialise that buffer.

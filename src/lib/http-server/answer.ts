@@ -16,7 +16,7 @@ export interface LiveBody {
   /** Writes the whole body. Never rejects. */
   run(sink: AnswerSink): Promise<void>
   /** The client has disconnected: the body is no longer needed. */
-  left(): void
+  disconnected(): void
 }
 
 export const isText = (body: TextPieces | LiveBody): body is TextPieces =>
@@ -91,7 +91,7 @@ const liveStream = (body: LiveBody): ReadableStream<Uint8Array> => {
       },
       cancel() {
         isOpen = false
-        body.left()
+        body.disconnected()
         go()
       },
     },

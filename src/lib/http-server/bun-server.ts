@@ -26,17 +26,17 @@ export const serveWithBun = ({ hostname, port, reusePort, ...options }: ServerOp
     maxRequestBodySize: MOST_BODY_BYTES,
     fetch: async (request, peers) => {
       let isHeld = false
-      const letGo = () => peers.timeout(request, Math.min(MOST_IDLE_S, Math.ceil(idleMs / 1_000)))
-      Object.assign<Inbound, Pick<Inbound, 'hold' | 'letGo'>>(request, {
-        hold() {
+      const resumeDeadlines = () => peers.timeout(request, Math.min(MOST_IDLE_S, Math.ceil(idleMs / 1_000)))
+      Object.assign<Inbound, Pick<Inbound, 'suspendDeadlines' | 'resumeDeadlines'>>(request, {
+        suspendDeadlines() {
           isHeld = true
         },
-        letGo,
+        resumeDeadlines,
       })
       const response = namesTwoHosts(request)
         ? responseOf({ ...handlers.malformed(twoHosts()), closes: true })
         : await handlers.fetch(request, peers)
-      if (!isHeld) letGo()
+      if (!isHeld) resumeDeadlines()
       return response
     },
     error: (error) => responseOf({ ...handlers.failed(error), closes: true }),

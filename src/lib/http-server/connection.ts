@@ -1,7 +1,7 @@
 // One connection of the server: requests are read from it in order, the next one only after the response to the one
 // before.
 import type { Socket } from 'bun'
-import type { Listed } from '../collections/index-set.ts'
+import type { IndexSetMember } from '../collections/index-set.ts'
 import type { Answer, LiveBody } from './answer.ts'
 import { FairShare, type SharingConnection } from './fair-share.ts'
 import { type OutputWatch, ServerOutput } from './output.ts'
@@ -30,7 +30,7 @@ export interface ConnectionOwner {
   closed(connection: ServerConnection): void
 }
 
-export class ServerConnection implements SharingConnection, Listed, Uplink, OutputWatch {
+export class ServerConnection implements SharingConnection, IndexSetMember, Uplink, OutputWatch {
   place = -1
   /** Monotonic milliseconds after which it is closed. */
   deadlineMs: number
@@ -90,7 +90,7 @@ export class ServerConnection implements SharingConnection, Listed, Uplink, Outp
     const { request } = this
     this.request = null
     request?.abort()
-    this.#live?.left()
+    this.#live?.disconnected()
     this.#live = null
   }
 
@@ -132,7 +132,7 @@ export class ServerConnection implements SharingConnection, Listed, Uplink, Outp
     this.socket.pause()
   }
 
-  letGo(request: ServerRequest): void {
+  resumeDeadlines(request: ServerRequest): void {
     if (request !== this.request) return
     this.#hasHandlerDeadlines = false
     if (this.output.isBlocked) this.#renew()
@@ -149,8 +149,8 @@ export class ServerConnection implements SharingConnection, Listed, Uplink, Outp
       this.deadlineMs = Number.POSITIVE_INFINITY
   }
 
-  /** The handler has its own deadlines: until `letGo` only the client ends the connection. */
-  hold(): void {
+  /** The handler has its own deadlines: until `resumeDeadlines` only the client ends the connection. */
+  suspendDeadlines(): void {
     this.#hasHandlerDeadlines = true
   }
 

@@ -28,8 +28,8 @@ export interface Inbound {
    * `bytesNow` returns it.
    */
   textNow?(mostBytes: number): string | null
-  /** Until `letGo` the deadlines of the handler apply to a client that does not read. */
-  hold?(): void
+  /** Until `resumeDeadlines` the deadlines of the handler apply to a client that does not read. */
+  suspendDeadlines?(): void
   /** From now on the idle deadline applies again to a client that neither reads nor sends. */
-  letGo?(): void
+  resumeDeadlines?(): void
 }

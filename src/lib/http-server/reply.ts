@@ -19,7 +19,7 @@ export const liveBodyOf = (reply: Reply): LiveBody | null =>
 /** Drops a reply whose client has disconnected. */
 export const dropReply = (reply: Reply): void => {
   if (reply instanceof Response) reply.body?.cancel().catch(ignored)
-  else liveBodyOf(reply)?.left()
+  else liveBodyOf(reply)?.disconnected()
 }
 
 /**

@@ -1,7 +1,7 @@
 // A request on a connection of the own server: its head, its body as it arrives, and whether its client is still
 // connected.
 import { SHARED_BUFFER_BYTES, sharedBuffer } from '../event-loop/shared-buffer.ts'
-import { plainText, viewOf } from '../text/bytes-to-text.ts'
+import { bytesToText, viewOf } from '../text/bytes-to-text.ts'
 import type { Inbound, InboundSignal } from './inbound.ts'
 import { RequestChunks } from './request-chunks.ts'
 import type { RequestHead } from './request-head.ts'
@@ -12,7 +12,7 @@ export interface Uplink {
   readBody(request: ServerRequest): void
   /** Stops reading: enough of the body is buffered. */
   pauseBody(): void
-  letGo(request: ServerRequest): void
+  resumeDeadlines(request: ServerRequest): void
 }
 
 /** Bytes of an unread body that are buffered. */
@@ -90,7 +90,7 @@ export class ServerRequest implements Inbound, InboundSignal {
   textNow(mostBytes: number): string | null {
     const first = this.#first
     if (!this.ended || first === null || this.#others !== null || this.#size > mostBytes) return null
-    const text = plainText(first, this.#from, this.#to)
+    const text = bytesToText(first, this.#from, this.#to)
     if (text === null) return null
     this.#drop()
     return text
@@ -124,8 +124,8 @@ export class ServerRequest implements Inbound, InboundSignal {
     return this.#stream
   }
 
-  letGo(): void {
-    this.uplink.letGo(this)
+  resumeDeadlines(): void {
+    this.uplink.resumeDeadlines(this)
   }
 
   /** The request has failed: its body is malformed, or its client has disconnected. */
@@ -171,7 +171,7 @@ export class ServerRequest implements Inbound, InboundSignal {
     const size = this.#size
     const isShared = this.#others !== null && size <= SHARED_BUFFER_BYTES
     const all = isShared ? this.#joined() : this.#all()
-    const text = size === 0 ? null : plainText(all, 0, size)
+    const text = size === 0 ? null : bytesToText(all, 0, size)
     return text ?? (isShared ? Buffer.from(all.subarray(0, size)) : all)
   }
 

@@ -2,7 +2,7 @@
 // all input, and hot routes without the runtime's `Request` and `Response`. Why:
 // docs/decisions/0041-a-server-of-our-own.md.
 import type { SocketHandler } from 'bun'
-import { Roster } from '../collections/index-set.ts'
+import { IndexSet } from '../collections/index-set.ts'
 import type { Answer } from './answer.ts'
 import { type ConnectionOwner, ServerConnection } from './connection.ts'
 import type { Inbound } from './inbound.ts'
@@ -131,7 +131,7 @@ class Server implements ConnectionOwner, Peers {
   readonly headMs: number
   #handlers: ServerHandlers
   #hot: readonly HotLine[]
-  readonly #connections = new Roster<ServerConnection>()
+  readonly #connections = new IndexSet<ServerConnection>()
   readonly #connectionOf = new WeakMap<Request, ServerConnection>()
   readonly #sweep: ReturnType<typeof setInterval>
 
@@ -198,7 +198,7 @@ class Server implements ConnectionOwner, Peers {
     const hot = this.#hot
     for (let i = 0; i < hot.length; i++) {
       if (!request.headers.isFor(hot[i]!.line)) continue
-      connection.hold()
+      connection.suspendDeadlines()
       return hot[i]!.handle(request)
     }
     let runtimeRequest: Request

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { type Range, range4, range6, v4, v6, within } from './ip-range.ts'
 
 /** Why a text is neither an address nor a CIDR range, or null. */
-export const rangeFlaw = (text: string): string | null => {
+export const rangeError = (text: string): string | null => {
   const [base = '', bits, ...rest] = text.split('/')
   const family = isIP(base)
   if (family === 0 || base.includes('%') || rest.length > 0)

@@ -4,7 +4,7 @@ import { countOf, isRecord, type Keyword, recordOf, type Site, shownName, string
 import { dependentNames } from './values.ts'
 
 const branches = (value: unknown, name: string, site: Site): readonly SchemaNode[] => {
-  if (!Array.isArray(value) || value.length === 0) throw site.flaw(name, 'must be a list of schemas that is not empty')
+  if (!Array.isArray(value) || value.length === 0) throw site.error(name, 'must be a list of schemas that is not empty')
   return value.map((schema, place) => site.inPlace(schema, `${name}/${place}`))
 }
 
@@ -138,9 +138,9 @@ const itemsOf = (first: readonly SchemaNode[], rest: SchemaNode | null): Asserti
 const listItems = (site: Site): Assertion => {
   const { prefixItems, items } = site.schema
   if (Array.isArray(items))
-    throw site.flaw('items', 'must be a schema; lists are `prefixItems`, or those of draft-07 as `$schema`')
+    throw site.error('items', 'must be a schema; lists are `prefixItems`, or those of draft-07 as `$schema`')
   if (prefixItems !== undefined && (!Array.isArray(prefixItems) || prefixItems.length === 0))
-    throw site.flaw('prefixItems', 'must be a list of schemas that is not empty')
+    throw site.error('prefixItems', 'must be a list of schemas that is not empty')
   const first = ((prefixItems ?? []) as unknown[]).map((schema, place) => site.member(schema, `prefixItems/${place}`))
   return itemsOf(first, items === undefined ? null : site.member(items, 'items'))
 }
@@ -199,13 +199,13 @@ const unevaluatedItems: Keyword = (value, site) => {
 }
 
 const reference: Keyword = (value, site) => {
-  if (typeof value !== 'string') throw site.flaw('$ref', 'must be a string')
+  if (typeof value !== 'string') throw site.error('$ref', 'must be a string')
   const node = site.referred(value, '$ref')
   return (actual, run, evaluated) => run.holds(node, actual, evaluated)
 }
 
 const dynamicReference: Keyword = (value, site) => {
-  if (typeof value !== 'string') throw site.flaw('$dynamicRef', 'must be a string')
+  if (typeof value !== 'string') throw site.error('$dynamicRef', 'must be a string')
   return site.referredDynamically(value)
 }
 

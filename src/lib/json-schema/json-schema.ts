@@ -4,11 +4,11 @@ import { RE2JS } from 're2js'
 import { applicators, type KeywordGroup, LAST, REFERENCE } from './applicators.ts'
 import { type Resource, Resources } from './resources.ts'
 import { type Assertion, CheckLimitExceeded, Run, type SchemaNode } from './run.ts'
-import { isRecord, SchemaFlaw, type SchemaPattern, type Site } from './site.ts'
+import { isRecord, SchemaError, type SchemaPattern, type Site } from './site.ts'
 import { valueKeywords } from './values.ts'
 
 export { draftOf } from './dialect.ts'
-export { SchemaFlaw } from './site.ts'
+export { SchemaError } from './site.ts'
 export { requireKnownKeywords } from './strict.ts'
 
 export type Draft = '2020-12' | 'draft-07'
@@ -18,7 +18,7 @@ export interface CompiledSchema {
    * Null when the value conforms; else the first violation, as `/path reason`. A value that cannot be checked within
    * the bounds does not conform.
    */
-  flawOf(value: unknown): string | null
+  firstError(value: unknown): string | null
 }
 
 /** Schemas in a schema, those of references counted once. */
@@ -29,7 +29,7 @@ const MOST_PATTERN_CHARS = 1_024
 const MOST_PATTERN_SIZE = 20_000
 /** Steps of one check: at most tens of milliseconds. */
 const MOST_STEPS = 1_000_000
-const MOST_FLAW_CHARS = 300
+const MAX_ERROR_CHARS = 300
 
 const GROUPS: Readonly<Record<Draft, readonly KeywordGroup[]>> = {
   '2020-12': groupsOf(false),
@@ -42,17 +42,17 @@ function groupsOf(isDraft7: boolean): readonly KeywordGroup[] {
 }
 
 /**
- * Compiles a schema; the caller bounds the length of its text. Throws SchemaFlaw for one that is invalid, refers
+ * Compiles a schema; the caller bounds the length of its text. Throws SchemaError for one that is invalid, refers
  * outside itself, refers to itself endlessly, or is too large.
  */
 export const compileSchema = (schema: unknown, draft: Draft): CompiledSchema => {
   const compiler = new Compiler(schema, draft)
   const root = compiler.root()
   return {
-    flawOf(value) {
+    firstError(value) {
       const run = new Run(MOST_STEPS)
       try {
-        return run.holds(root, value, null) ? null : (run.failure ?? '/ does not match').slice(0, MOST_FLAW_CHARS)
+        return run.holds(root, value, null) ? null : (run.failure ?? '/ does not match').slice(0, MAX_ERROR_CHARS)
       } catch (error) {
         if (error instanceof CheckLimitExceeded) return error.message
         if (error instanceof RangeError) return 'it is nested too deeply to be checked'
@@ -85,10 +85,10 @@ class Compiler {
 
   #node(schema: unknown, at: string, resource: Resource): SchemaNode {
     if (typeof schema === 'boolean') return { assertions: schema ? [] : [NEVER], last: [], inPlace: [], resource }
-    if (!isRecord(schema)) throw new SchemaFlaw(`${at} must be a schema: an object, true or false`, at)
+    if (!isRecord(schema)) throw new SchemaError(`${at} must be a schema: an object, true or false`, at)
     const known = this.#nodes.get(schema)
     if (known !== undefined) return known
-    if (this.#nodes.size >= MOST_NODES) throw new SchemaFlaw(`it holds more than ${MOST_NODES} schemas`)
+    if (this.#nodes.size >= MOST_NODES) throw new SchemaError(`it holds more than ${MOST_NODES} schemas`)
     const node: SchemaNode = { assertions: [], last: [], inPlace: [], resource: this.#resources.of(schema) }
     this.#nodes.set(schema, node)
     const site = new KeywordSite(this, schema, at, node)
@@ -115,17 +115,17 @@ class Compiler {
   pattern(source: string): SchemaPattern {
     const known = this.#patterns.get(source)
     if (known !== undefined) return known
-    if (source.length > MOST_PATTERN_CHARS) throw new SchemaFlaw(`has more than ${MOST_PATTERN_CHARS} characters`)
-    if (this.#patterns.size >= MOST_PATTERNS) throw new SchemaFlaw(`is one of more than ${MOST_PATTERNS} patterns`)
+    if (source.length > MOST_PATTERN_CHARS) throw new SchemaError(`has more than ${MOST_PATTERN_CHARS} characters`)
+    if (this.#patterns.size >= MOST_PATTERNS) throw new SchemaError(`is one of more than ${MOST_PATTERNS} patterns`)
     let compiledPattern: RE2JS
     try {
       compiledPattern = RE2JS.compile(RE2JS.translateRegExp(withShortNames(source)))
     } catch (error) {
-      throw new SchemaFlaw(`cannot be used: ${(error as Error).message.slice(0, 200)}`)
+      throw new SchemaError(`cannot be used: ${(error as Error).message.slice(0, 200)}`)
     }
     const size = compiledPattern.programSize()
     this.#patternSize += size
-    if (this.#patternSize > MOST_PATTERN_SIZE) throw new SchemaFlaw('makes the patterns too large together')
+    if (this.#patternSize > MOST_PATTERN_SIZE) throw new SchemaError('makes the patterns too large together')
     const pattern = { size, test: (text: string) => compiledPattern.matcher(text).find() }
     this.#patterns.set(source, pattern)
     return pattern
@@ -213,8 +213,8 @@ class KeywordSite implements Site {
     return this.#withPath(path, () => this.compiler.pattern(source))
   }
 
-  flaw(path: string, what: string): SchemaFlaw {
-    return new SchemaFlaw(`${this.at}/${path} ${what}`, `${this.at}/${path}`)
+  error(path: string, what: string): SchemaError {
+    return new SchemaError(`${this.at}/${path} ${what}`, `${this.at}/${path}`)
   }
 
   #find(reference: string, keyword: string): ReturnType<Resources['find']> {
@@ -230,7 +230,7 @@ class KeywordSite implements Site {
     try {
       return act()
     } catch (error) {
-      if (error instanceof SchemaFlaw) throw this.flaw(path, error.message)
+      if (error instanceof SchemaError) throw this.error(path, error.message)
       throw error
     }
   }
@@ -249,7 +249,7 @@ const refuseCycles = (nodes: readonly SchemaNode[]): void => {
         done.add(here.node)
         open.delete(here.node)
         way.pop()
-      } else if (open.has(to)) throw new SchemaFlaw('it refers to itself without an end')
+      } else if (open.has(to)) throw new SchemaError('it refers to itself without an end')
       else if (!done.has(to)) {
         open.add(to)
         way.push({ node: to, next: 0 })

@@ -1,6 +1,6 @@
 // Resolves the references of a schema: the document and its parts with an `$id`, with their anchors. Nothing is ever
 // fetched.
-import { isRecord, SchemaFlaw } from './site.ts'
+import { isRecord, SchemaError } from './site.ts'
 
 /** A document, or a part of one with an `$id`, to which its references are relative. */
 export interface Resource {
@@ -47,7 +47,7 @@ export class Resources {
     return this.#of.get(schema) ?? this.root
   }
 
-  /** The target of a reference in this resource. Throws SchemaFlaw. */
+  /** The target of a reference in this resource. Throws SchemaError. */
   find(
     reference: string,
     from: Resource,
@@ -56,13 +56,13 @@ export class Resources {
     const fragment = decoded(url.hash.slice(1), reference)
     url.hash = ''
     const resource = this.#byUrl.get(url.href)
-    if (resource === undefined) throw new SchemaFlaw(`"${reference.slice(0, 128)}" leads outside the schema`)
+    if (resource === undefined) throw new SchemaError(`"${reference.slice(0, 128)}" leads outside the schema`)
     const { anchors, dynamicAnchors } = resource
     const isAnchor = fragment !== '' && !fragment.startsWith('/')
     const schema = isAnchor
       ? (anchors.get(fragment) ?? dynamicAnchors.get(fragment))
       : pointedAt(resource.root, fragment)
-    if (schema === undefined) throw new SchemaFlaw(`"${reference.slice(0, 128)}" leads to nothing`)
+    if (schema === undefined) throw new SchemaError(`"${reference.slice(0, 128)}" leads to nothing`)
     if (isRecord(schema) && !this.#of.has(schema)) this.#index(schema, resource)
     const owner = isRecord(schema) ? this.of(schema) : resource
     return { schema, resource: owner, anchor: isAnchor ? fragment : null }
@@ -114,7 +114,7 @@ const urlOf = (reference: string, base: string): URL => {
   try {
     return new URL(reference, base)
   } catch {
-    throw new SchemaFlaw(`"${reference.slice(0, 128)}" is no reference`)
+    throw new SchemaError(`"${reference.slice(0, 128)}" is no reference`)
   }
 }
 
@@ -122,7 +122,7 @@ const decoded = (fragment: string, reference: string): string => {
   try {
     return decodeURIComponent(fragment)
   } catch {
-    throw new SchemaFlaw(`"${reference.slice(0, 128)}" is not encoded correctly`)
+    throw new SchemaError(`"${reference.slice(0, 128)}" is not encoded correctly`)
   }
 }
 

@@ -2,8 +2,8 @@
 import type { Assertion, SchemaNode } from './run.ts'
 
 /** The schema cannot be used; the message states where and why. */
-export class SchemaFlaw extends Error {
-  override readonly name = 'SchemaFlaw'
+export class SchemaError extends Error {
+  override readonly name = 'SchemaError'
   constructor(
     message: string,
     /** JSON pointer of the error (`#/properties/city/type`). Null for the schema as a whole, or when unknown. */
@@ -33,7 +33,7 @@ export interface Site {
   /** Checks a dynamic reference: its node, or the one with its anchor in the outermost resource that was entered. */
   referredDynamically(reference: string): Assertion
   pattern(source: string, path: string): SchemaPattern
-  flaw(path: string, what: string): SchemaFlaw
+  error(path: string, what: string): SchemaError
 }
 
 /** Compiles one keyword; null when it has no effect here. */
@@ -43,19 +43,19 @@ export const isRecord = (value: unknown): value is Readonly<Record<string, unkno
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
 export const recordOf = (value: unknown, name: string, site: Site): Readonly<Record<string, unknown>> => {
-  if (!isRecord(value)) throw site.flaw(name, 'must be an object')
+  if (!isRecord(value)) throw site.error(name, 'must be an object')
   return value
 }
 
 export const stringsOf = (value: unknown, name: string, site: Site): readonly string[] => {
   if (!Array.isArray(value) || !value.every((item) => typeof item === 'string'))
-    throw site.flaw(name, 'must be a list of names')
+    throw site.error(name, 'must be a list of names')
   return value
 }
 
 export const countOf = (value: unknown, name: string, site: Site): number => {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
-    throw site.flaw(name, 'must be a whole number of at least 0')
+    throw site.error(name, 'must be a whole number of at least 0')
   return value
 }
 

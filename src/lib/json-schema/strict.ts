@@ -2,7 +2,7 @@
 
 import { nearest } from '../text/nearest.ts'
 import type { Draft } from './json-schema.ts'
-import { isRecord, SchemaFlaw } from './site.ts'
+import { isRecord, SchemaError } from './site.ts'
 
 /** What a keyword holds: no schema, one, a list of schemas, schemas by name. */
 type Holds = 'none' | 'one' | 'list' | 'named' | 'one or list'
@@ -38,7 +38,7 @@ const KEYWORDS: Readonly<Record<Draft, ReadonlyMap<string, Holds>>> = {
 const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /**
- * Throws SchemaFlaw with the pointer of the first keyword that the draft does not have. An invalid schema is left to
+ * Throws SchemaError with the pointer of the first keyword that the draft does not have. An invalid schema is left to
  * the compiler.
  */
 export const requireKnownKeywords = (schema: unknown, draft: Draft): void => {
@@ -64,8 +64,8 @@ export const requireKnownKeywords = (schema: unknown, draft: Draft): void => {
   }
 }
 
-const unknownKeyword = (name: string, pointer: string, known: readonly string[]): SchemaFlaw => {
+const unknownKeyword = (name: string, pointer: string, known: readonly string[]): SchemaError => {
   const hint = nearest(name, known)
   const what = `${pointer.slice(0, 300)} is not a keyword of JSON Schema`
-  return new SchemaFlaw(hint === null ? what : `${what}; did you mean "${hint}"?`, pointer)
+  return new SchemaError(hint === null ? what : `${what}; did you mean "${hint}"?`, pointer)
 }

@@ -18,7 +18,7 @@ const type: Keyword = (value, site) => {
   const names: readonly unknown[] = Array.isArray(value) ? value : [value]
   const checks = names.map((name) => (typeof name === 'string' ? TYPES.get(name) : undefined))
   if (checks.length === 0 || checks.includes(undefined))
-    throw site.flaw('type', `must be one of ${[...TYPES.keys()].join(', ')}, or a list of these`)
+    throw site.error('type', `must be one of ${[...TYPES.keys()].join(', ')}, or a list of these`)
   const [only, second] = checks
   const wanted = `must be ${names.join(' or ')}`
   if (second === undefined) return (actual, run) => only!(actual) || run.fail(wanted)
@@ -38,7 +38,7 @@ const among = (allowed: readonly unknown[], complaint: string): Assertion => {
 }
 
 const enumeration: Keyword = (value, site) => {
-  if (!Array.isArray(value)) throw site.flaw('enum', 'must be a list of values')
+  if (!Array.isArray(value)) throw site.error('enum', 'must be a list of values')
   return among(value, 'must be one of the values of `enum`')
 }
 
@@ -47,12 +47,12 @@ const constant: Keyword = (value) => among([value], 'must be the value of `const
 const range =
   (name: string, meets: (value: number, limit: number) => boolean, words: string): Keyword =>
   (limit, site) => {
-    if (typeof limit !== 'number') throw site.flaw(name, 'must be a number')
+    if (typeof limit !== 'number') throw site.error(name, 'must be a number')
     return (value, run) => typeof value !== 'number' || meets(value, limit) || run.fail(`must be ${words} ${limit}`)
   }
 
 const multipleOf: Keyword = (divisor, site) => {
-  if (typeof divisor !== 'number' || divisor <= 0) throw site.flaw('multipleOf', 'must be a number above 0')
+  if (typeof divisor !== 'number' || divisor <= 0) throw site.error('multipleOf', 'must be a number above 0')
   return (value, run) =>
     typeof value !== 'number' || isMultiple(value, divisor) || run.fail(`must be a multiple of ${divisor}`)
 }
@@ -97,7 +97,7 @@ const members = (value: unknown, run: Run): number | null => {
 }
 
 const pattern: Keyword = (value, site) => {
-  if (typeof value !== 'string') throw site.flaw('pattern', 'must be a string')
+  if (typeof value !== 'string') throw site.error('pattern', 'must be a string')
   const compiled = site.pattern(value, 'pattern')
   return (text, run) => {
     if (typeof text !== 'string') return true
@@ -107,7 +107,7 @@ const pattern: Keyword = (value, site) => {
 }
 
 const format: Keyword = (value, site) => {
-  if (typeof value !== 'string') throw site.flaw('format', 'must be a string')
+  if (typeof value !== 'string') throw site.error('format', 'must be a string')
   const check = formatCheck(value)
   if (check === undefined) return null
   return (text, run) => {
@@ -118,7 +118,7 @@ const format: Keyword = (value, site) => {
 }
 
 const uniqueItems: Keyword = (value, site) => {
-  if (typeof value !== 'boolean') throw site.flaw('uniqueItems', 'must be true or false')
+  if (typeof value !== 'boolean') throw site.error('uniqueItems', 'must be true or false')
   if (!value) return null
   return (list, run) => {
     if (!Array.isArray(list)) return true

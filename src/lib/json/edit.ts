@@ -1,7 +1,7 @@
 // Edits the top-level members of a JSON object in its text, so that every byte that is not edited survives: numbers
 // beyond 2^53, spacing, escapes. The text must be valid JSON with an object at the top (the caller has parsed it);
 // other text is a SyntaxError.
-import { TextBefore } from '../text/text-pieces.ts'
+import { TextPrefix } from '../text/text-pieces.ts'
 
 /** One member of the object. Positions are UTF-16 indexes into the text. */
 export interface Member {
@@ -224,7 +224,7 @@ export const appendMembers = (text: string, members: string): string => {
  * As `appendMembers`, in pieces that follow one another: text that will be written as bytes need not be joined first
  * (`bench -- tricks`, answers).
  */
-export const appendedPieces = (text: string, members: string): [TextBefore, string, string, string] => {
+export const appendedPieces = (text: string, members: string): [TextPrefix, string, string, string] => {
   const close = text.lastIndexOf('}')
   if (close === -1) throw broken(text.length)
   let before = close - 1
@@ -232,5 +232,5 @@ export const appendedPieces = (text: string, members: string): [TextBefore, stri
     const code = text.charCodeAt(before)
     if (code !== 32 && code !== 10 && code !== 13 && code !== 9) break
   }
-  return [new TextBefore(text, close), text.charCodeAt(before) === 123 ? '' : ',', members, text.slice(close)]
+  return [new TextPrefix(text, close), text.charCodeAt(before) === 123 ? '' : ',', members, text.slice(close)]
 }

@@ -32,7 +32,7 @@ export const startWriting = (path: string, start: number, length: number): void 
  * Drops the cached whole pages of these bytes. Pages that are not on the disk yet stay; a later read of the others
  * reads the disk.
  */
-export const forgetCached = (path: string, start: number, length: number): void => {
+export const dropCached = (path: string, start: number, length: number): void => {
   if (system === null) return
   onFile(path, (fd) => system.posix_fadvise(fd, start, length, POSIX_FADV_DONTNEED))
 }

@@ -91,7 +91,7 @@ const namesAt = (schema: TSchema, path: readonly string[]): string[] => {
 }
 
 /** The first error of a value, or null when it matches the schema. Never quotes the value: it may be a secret. */
-export const flawOf = (schema: TSchema, value: unknown): FieldError | null => {
+export const firstError = (schema: TSchema, value: unknown): FieldError | null => {
   const check = checkOf(schema)
   if (check.Check(value)) return null
   const errors = [...check.Errors(value)] as unknown as SchemaError[]

@@ -60,7 +60,7 @@ const isReadable = (name: string): boolean =>
   !UNREADABLE.test(name) || !UNREADABLE.test(name.replace(SEEN_JOINERS, '').replace(EMOJI, ''))
 
 /** Which rule a name breaks, or null. */
-export const nameFlaw = (name: string): string | null => {
+export const nameError = (name: string): string | null => {
   if (isBlank(name)) return 'must not consist of blanks'
   if (ODD_BLANK.test(name)) return 'must not hold other blanks than the ordinary one (U+0020)'
   if (isReadable(name)) return null

@@ -2,7 +2,7 @@
 // the text in cold memory.
 
 /**
- * Text that writes itself: a filled template (`text-template.ts`), one byte a character, or `TextBefore`, which is
+ * Text that writes itself: a filled template (`text-template.ts`), one byte a character, or `TextPrefix`, which is
  * never part of a head.
  */
 export interface TextWriter {
@@ -17,7 +17,7 @@ export interface TextWriter {
  * A text up to `end`. The rest, which must be ASCII, is written too, and overwritten by what follows: no string is made
  * of the part, which would be garbage in cold memory.
  */
-export class TextBefore implements TextWriter {
+export class TextPrefix implements TextWriter {
   constructor(
     private readonly whole: string,
     private readonly end: number,

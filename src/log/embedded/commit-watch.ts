@@ -1,6 +1,6 @@
 // Waiting at the end of a shared topic: until somebody has committed, this process or another.
 
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 
 const POLL_MS = 5
 /**
@@ -18,7 +18,7 @@ const ticks = new Map<number, Promise<void>>()
 
 /** The next of the times that are so far apart, for all who wait for as long. */
 const nextTick = (everyMs: number): Promise<void> => {
-  const next = ticks.get(everyMs) ?? pause(everyMs).then(() => void ticks.delete(everyMs))
+  const next = ticks.get(everyMs) ?? sleep(everyMs).then(() => void ticks.delete(everyMs))
   ticks.set(everyMs, next)
   return next
 }

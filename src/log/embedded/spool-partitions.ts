@@ -1,8 +1,8 @@
 // The spools of one machine as partitions: what `requests` and `operations` are without a broker. A partition is the number of a spool directory.
 import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { pause } from '../../lib/event-loop/sleep.ts'
-import { breath } from '../../lib/event-loop/yield-to-event-loop.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
+import { yieldToEventLoop } from '../../lib/event-loop/yield-to-event-loop.ts'
 import { writeEnvelope } from '../envelope.ts'
 import type { Files } from '../files.ts'
 import { type LogRecord, LogReplaced } from '../port.ts'
@@ -63,7 +63,7 @@ export async function* readSpool(
     while (!existsSync(options.directory) || !cursor.seek({ topic: options.topic, offset: from })) {
       if (from > 0) throw new LogReplaced(`${options.directory} is empty, not at ${from}`)
       if (signal.aborted) return
-      await pause(options.pollMs, signal)
+      await sleep(options.pollMs, signal)
     }
     let next = from === 0 ? cursor.ends[options.topic] : from
     while (!signal.aborted) {
@@ -73,8 +73,8 @@ export async function* readSpool(
         if (cursor.atEnd && cursor.ends[options.topic] < next) {
           throw new LogReplaced(`${options.directory} ends at ${cursor.ends[options.topic]}, not ${next}`)
         }
-        if (cursor.atEnd) await pause(options.pollMs, signal)
-        else await breath() // a long stretch of the other topic
+        if (cursor.atEnd) await sleep(options.pollMs, signal)
+        else await yieldToEventLoop() // a long stretch of the other topic
         continue
       }
       await durable()

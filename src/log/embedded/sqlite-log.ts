@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Files } from '../files.ts'
 import { isBusy } from '../lock.ts'
 import {
@@ -128,7 +128,7 @@ export class SqliteTopic {
       const damage = this.damage(error)
       if (damage !== null) throw damage
       if (!isBusy(error)) this.problem = String(error)
-      await pause(isBusy(error) ? BUSY_PAUSE_MS : 250, signal)
+      await sleep(isBusy(error) ? BUSY_PAUSE_MS : 250, signal)
       return null
     }
   }
@@ -191,7 +191,7 @@ export class SqliteTopic {
   private async emptyJournal(signal?: AbortSignal): Promise<void> {
     for (const limit = performance.now() + BUSY_LIMIT_MS; !this.closed && performance.now() < limit; ) {
       if (emptyJournal(this.database, this.options.path) || signal?.aborted) return
-      await pause(1 + this.options.random() * 9, signal)
+      await sleep(1 + this.options.random() * 9, signal)
     }
   }
 
@@ -248,7 +248,7 @@ export class SqliteTopic {
           throw new LogUnavailable(this.problem, { cause: error })
         }
       }
-      await pause(1 + this.options.random() * 9, signal)
+      await sleep(1 + this.options.random() * 9, signal)
     }
   }
 

@@ -8,8 +8,8 @@ import {
   FRAME_END,
   FRAME_HEAD,
   type Lz4Block,
+  Lz4Models,
   lz4Block,
-  PackedKinds,
 } from '../../lib/compression/compression.ts'
 import type { NewRecord } from '../port.ts'
 import { RecordWriter, recordBound } from './record.ts'
@@ -21,7 +21,7 @@ const FEWEST_RECORDS = 8
 export const packedMore = (records: number): number => FRAME_HEAD.length + FRAME_END.length + records * BLOCK_HEAD_BYTES
 
 export class RecordPacker {
-  private readonly kinds = new PackedKinds()
+  private readonly kinds = new Lz4Models()
 
   constructor(private readonly block: Lz4Block) {}
 

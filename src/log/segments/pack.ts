@@ -2,13 +2,7 @@
 // be checked and given to the kernel. 0.76 us for a record of 2.9 KB, with its checksum and the file, instead of 0.83 where the file does not grow (`bench -- tricks`,
 // packed); in a gateway, where it does, 4 to 7 % of its requests at 32 at once, 10 at 256 (docs/decisions/0056-segments-packed.md).
 
-import {
-  BLOCK_BYTES,
-  BLOCK_HEAD_BYTES,
-  type Lz4Block,
-  lz4Block,
-  PackedKinds,
-} from '../../lib/compression/compression.ts'
+import { BLOCK_BYTES, BLOCK_HEAD_BYTES, type Lz4Block, Lz4Models, lz4Block } from '../../lib/compression/compression.ts'
 import type { Batch, Sealed } from './batch.ts'
 import { FRAME_HEAD_BYTES, frameAround, frameTimeMs, sealFrame } from './frame.ts'
 
@@ -18,7 +12,7 @@ const FEWEST_FRAMES = 8
 const UNIT_MORE_BYTES = FRAME_HEAD_BYTES + BLOCK_HEAD_BYTES
 
 export class BatchPacker {
-  readonly #kinds = new PackedKinds()
+  readonly #kinds = new Lz4Models()
   readonly #block: Lz4Block
   #into = Buffer.allocUnsafe(0)
 

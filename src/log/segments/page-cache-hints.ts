@@ -17,7 +17,7 @@ interface Slice {
   readonly bytes: number
 }
 
-type Hints = Pick<Files, 'startWriting' | 'forgetCached'>
+type Hints = Pick<Files, 'startWriting' | 'dropCached'>
 
 /** Sends what was written to the disk at once, and lets it go from memory when it is some 64 MiB old, so that the kernel takes the same pages again. */
 export class CachedPages {
@@ -59,7 +59,7 @@ export class CachedPages {
     this.hints.startWriting(slice.path, slice.start, slice.bytes)
     if (this.sent.push(slice) > KEPT_SLICES) {
       const { path, start, bytes } = this.sent.shift()!
-      this.hints.forgetCached(path, start, bytes)
+      this.hints.dropCached(path, start, bytes)
     }
     if (this.nowMs() - startedMs > SLOW_MS) this.passedOver = PASSED_OVER_SLICES
   }

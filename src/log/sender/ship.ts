@@ -1,5 +1,5 @@
 // Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`worker.ts`); tests run it as it is.
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import { APPEND_LIMITS } from '../append-limits.ts'
 import { type Files, nodeFiles } from '../files.ts'
@@ -148,7 +148,7 @@ class Shipper {
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
           if (gatherMs > 0 && !drain && this.cursor.atEnd) {
             if (gatherMs >= WATERMARK_MS) this.saveAndTell()
-            await pause(gatherMs, signal)
+            await sleep(gatherMs, signal)
           }
           continue
         }
@@ -242,7 +242,7 @@ class Shipper {
         this.stuck(error instanceof Error ? error.message : String(error))
         isUnanswered = error instanceof IndefiniteAppend
       }
-      await pause(backoffMs(attempt), signal)
+      await sleep(backoffMs(attempt), signal)
       if (attempt + 1 >= WHOLE_TRIES && isUnanswered && this.sizes.mayBeTooMuch(shipment))
         return this.inHalves(shipment)
     }

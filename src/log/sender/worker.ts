@@ -1,6 +1,6 @@
 // The thread that ships: one log of its own, one loop for each spool. Told what to do by `thread.ts`.
 
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import type { EventLog } from '../port.ts'
 import type { SpoolTopic } from '../segments/segments.ts'
@@ -79,7 +79,7 @@ const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<voi
         // The disk, or a segment that is missing: said, and tried again from the watermark.
         const code = codeOf(error)
         tell({ tell: 'failed', directory, problem: `${code === null ? '' : `${code}: `}${String(error)}` })
-        await pause(AFTER_FAILURE_MS, stopping.signal)
+        await sleep(AFTER_FAILURE_MS, stopping.signal)
       }
     }
   }

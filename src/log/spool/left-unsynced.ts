@@ -1,7 +1,7 @@
 // What a dead process wrote and may not have synced: it stands in the files as long as the machine runs. A start reads it and goes on from it, hence makes it
 // durable first; otherwise a power cut would take a settlement whose admission no later head carries any more.
 
-import { pause as sleep } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import { type Files, removeQuietly, writeWhole } from '../files.ts'
 import {

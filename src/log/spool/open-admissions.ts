@@ -1,6 +1,6 @@
 // Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
 
-import { NumberTable } from '../../lib/collections/integer-map.ts'
+import { IntegerMap } from '../../lib/collections/integer-map.ts'
 import { type TextPieces, wholeText } from '../../lib/text/text-pieces.ts'
 import type { CarriedFrame } from '../segments/segments.ts'
 import type { Appended, RecordId } from './port.ts'
@@ -71,7 +71,7 @@ const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmissi
 export class OpenAdmissions {
   private readonly byRecord = new Map<RecordId, Tracked>()
   /** Those of this process, by their sequences: their attempts and settlements name the admission. */
-  private readonly own = new NumberTable<NotedRecord>()
+  private readonly own = new IntegerMap<NotedRecord>()
   /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
   private readonly byRequest = new Map<string, Tracked>()
   /** Until `recovered`: settled by what was read so far. A head after it may carry them all the same, from before that was durable. */

@@ -4,7 +4,7 @@ import { AccountBook } from '../../domain/budgets/account-book.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import { BUDGET_EVENTS, type BudgetEvent } from '../../domain/budgets/budget-events.ts'
 import type { WindowBounds } from '../../domain/budgets/budget-window.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type TSchema, type TypeCheck, TypeCompiler } from '../../lib/schema/schema.ts'
 import { type Envelope, readEnvelope } from '../../log/envelope.ts'
@@ -216,7 +216,7 @@ export class BudgetLedger {
         // What was to be read may have expired meanwhile.
         if (!partition.caughtUp) end = null
       }
-      await pause(RETRY_MS, signal)
+      await sleep(RETRY_MS, signal)
     }
   }
 

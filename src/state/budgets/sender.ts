@@ -1,6 +1,6 @@
 // Appends what the leases say, one batch after the other in each partition: what a holder says must stand in the order in which it was said.
 
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, type NewRecord } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
@@ -94,7 +94,7 @@ export class BudgetSender {
         }
         this.downSinceMs ??= monotonicMs()
       }
-      await pause(RESEND_MS, signal)
+      await sleep(RESEND_MS, signal)
       if (signal.aborted) return false
     }
   }

@@ -1,5 +1,5 @@
 // Appends to `gateway.keys.v1`.
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { type Origin, writeEnvelope } from '../../log/envelope.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, type NewRecord } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
@@ -34,7 +34,7 @@ export const appendToKeys = async (
     } catch (error) {
       if (error instanceof IndefiniteAppend) sent = true
       else if (!(error instanceof LogUnavailable) && !deadline.aborted) throw error
-      await pause(RETRY_MS, AbortSignal.any([deadline, closing]))
+      await sleep(RETRY_MS, AbortSignal.any([deadline, closing]))
     }
   }
   const what = `${KEYS} could not be written in time`

@@ -1,6 +1,6 @@
 // Follows `gateway.keys.v1` from its beginning, for as long as it is open, and knows when the end that it had at first is reached.
 
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, LogDamaged, type LogRecord, LogUnavailable } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
@@ -81,7 +81,7 @@ export class KeyTopic {
         if (error instanceof MasterKeyMissing || error instanceof LogDamaged) this.#ready.reject(error)
         if (error instanceof MasterKeyMissing) return
         if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('data_keys_read_failed', { error })
-        await pause(500, signal)
+        await sleep(500, signal)
       }
     }
   }
@@ -100,11 +100,11 @@ export class KeyTopic {
   async #grace(): Promise<void> {
     const { signal } = this.#closing
     const { graceMs = 2_000, log, diagnostics, hasKeys } = this.deps
-    await pause(graceMs, signal)
+    await sleep(graceMs, signal)
     if (this.#target === null && hasKeys()) this.#ready.resolve()
     while (!this.#folded && !signal.aborted) {
       const [before, target] = [this.#next, this.#target]
-      await pause(10_000, signal)
+      await sleep(10_000, signal)
       // A log that came back only now has not been read yet.
       if (this.#folded || signal.aborted || target === null || this.#next > before || !log.health().ok) continue
       diagnostics.warn('data_keys_end_not_seen', { next: this.#next, end: target })

@@ -1,6 +1,6 @@
 // Erases data keys that nothing refers to: sealed for a decision that never counted, or of content that was erased.
 
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { LiveChain } from '../live-chain.ts'
 import { CONTENT_SUBJECTS, contentKeyIsUsed } from './content-keys.ts'
@@ -42,7 +42,7 @@ export const startDataKeySweep = (deps: SweepDeps): (() => Promise<void>) => {
   const closing = new AbortController()
   const run = async () => {
     for (let sweptAtMs = performance.now(); ; ) {
-      await pause(OWED_EVERY_MS, closing.signal)
+      await sleep(OWED_EVERY_MS, closing.signal)
       if (closing.signal.aborted) return
       try {
         await deps.dataKeys.eraseOwed()

@@ -1,5 +1,5 @@
 // The fold of the snapshot thread: follows the log by itself and writes what it has folded.
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import { type ChainFold, CONTROL, foldAgain } from '../fold.ts'
 import { lostHistory } from '../live/guards.ts'
@@ -82,7 +82,7 @@ export class SnapshotFold {
           this.fold.counts.counted - this.#writtenCount >= decisionsDue(options, this.#rows())
         if (due && !this.write(this.owed)) continue
         if (reached && this.isTooLarge()) return
-        if (reached && batch.length < MANY_RECORDS) await pause(FOLLOW_EVERY_MS, signal)
+        if (reached && batch.length < MANY_RECORDS) await sleep(FOLLOW_EVERY_MS, signal)
       }
     } finally {
       clearInterval(timer)

@@ -1,7 +1,7 @@
 // The thread that writes snapshots and answers for the past: it folds the log by itself, so that neither is ever done on the serving thread.
 // Told what to do by `snapshot-thread.ts`.
 import type { ControlState } from '../../domain/control.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, LogUnavailable } from '../../log/port.ts'
 import { openThreadLog, type ThreadLog } from '../../log/thread-log.ts'
 import { ChainFold, CONTROL } from '../fold.ts'
@@ -59,7 +59,7 @@ let isResting = false
 
 /** What the state took is given back now: a thread that does nothing collects nothing. Later than at once, when nothing on the stack names it. */
 const giveBack = async (): Promise<void> => {
-  await pause(LOOK_MS, stopping.signal)
+  await sleep(LOOK_MS, stopping.signal)
   Bun.gc(true)
 }
 
@@ -74,7 +74,7 @@ const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written:
     if (behind >= decisionsDue(options, written.rows)) return
     if (behind > 0 && performance.now() - written.atMs >= options.everyMs) return
     if (options.restMs !== null) rests(options, written)
-    await pause(LOOK_MS, stopping.signal)
+    await sleep(LOOK_MS, stopping.signal)
   }
 }
 
@@ -99,7 +99,7 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
       }
       snapshots ??= await fromSnapshot(log, options, true)
       if (suspected && !(await snapshots.again())) {
-        await pause(AFTER_LOSS_MS, stopping.signal)
+        await sleep(AFTER_LOSS_MS, stopping.signal)
         continue
       }
       suspected = false
@@ -115,7 +115,7 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
       if (stopping.signal.aborted) break
       suspected = !(error instanceof LogUnavailable)
       if (suspected) tell({ tell: 'failed', problem: `reading the control topic again: ${String(error)}` })
-      await pause(AFTER_FAILURE_MS, stopping.signal)
+      await sleep(AFTER_FAILURE_MS, stopping.signal)
     }
   }
   if (!suspected && !isResting && snapshots !== null) {
@@ -133,7 +133,7 @@ const runForEver = async (options: SnapshotThreadStart): Promise<void> => {
       await run(options)
     } catch (error) {
       tell({ tell: 'failed', problem: String(error) })
-      await pause(AFTER_LOSS_MS, stopping.signal)
+      await sleep(AFTER_LOSS_MS, stopping.signal)
     }
   }
 }

@@ -1,6 +1,6 @@
 // Key digest -> active key: reads the table of keys, which is packed, and keeps what was looked up lately.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
-import { RecentDigests } from '../../lib/collections/digest-cache.ts'
+import { DigestCache } from '../../lib/collections/digest-cache.ts'
 import { isoMs } from '../../lib/time/iso-time.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../port.ts'
 
@@ -12,7 +12,7 @@ const NAMES: ReadonlySet<string> = new Set(NEEDED)
 /** An index that follows the live fold from now on. */
 export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>): KeyIndex => {
   /** Only of keys that are: strangers fill nothing. */
-  const entries = new RecentDigests<KeyEntry>()
+  const entries = new DigestCache<KeyEntry>()
   live.subscribe(({ changes, refused }) => {
     for (const { table, before, after } of changes) {
       if (table !== 'keys') continue

@@ -4,7 +4,7 @@ import { RETIRED_TEXTS } from '../../domain/access/retired-secrets.ts'
 import { CHAIN_ROW } from '../../domain/chain.ts'
 import type { ControlState } from '../../domain/control.ts'
 import { canonicalJson, type RowChange } from '../../domain/kernel/tables.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { CONFIRM_EVERY_MS } from '../../lib/time/confirm-period.ts'
 import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../../log/port.ts'
@@ -161,7 +161,7 @@ export class ChainReader {
         if (error instanceof Suspicion) this.#suspect(error.message)
         else {
           if (!(error instanceof LogUnavailable)) diagnostics.warn('control_read_failed', { error })
-          await pause(error instanceof LogGap ? 100 : 500, signal)
+          await sleep(error instanceof LogGap ? 100 : 500, signal)
         }
       }
       if (!this.#remembering) from = this.fold.next
@@ -288,7 +288,7 @@ export class ChainReader {
         const hopeless = error instanceof LogReplaced || error instanceof LogDamaged
         if (hopeless && this.phase === 'starting') throw new ControlLogRefused(error.message)
         if (!(error instanceof LogUnavailable)) this.deps.diagnostics.warn('control_read_failed', { error })
-        await pause(1_000, signal)
+        await sleep(1_000, signal)
         waitMs = 5_000
         continue
       }
@@ -301,7 +301,7 @@ export class ChainReader {
       this.suspicion = problem
       this.deps.diagnostics.error('control_log_lost', { reason: problem })
       this.changed.tell()
-      await pause(waitMs, signal)
+      await sleep(waitMs, signal)
     }
     return false
   }
@@ -328,7 +328,7 @@ export class ChainReader {
   async #confirm(): Promise<void> {
     const { confirmEveryMs = CONFIRM_EVERY_MS, diagnostics } = this.deps
     const { signal } = this.#closing
-    for (let shorter = 0; !signal.aborted; await pause(confirmEveryMs, signal)) {
+    for (let shorter = 0; !signal.aborted; await sleep(confirmEveryMs, signal)) {
       if (this.phase !== 'live') continue
       try {
         // What is folded while the answer is on its way may lie beyond it.
@@ -351,7 +351,7 @@ export class ChainReader {
     if (this.snapshot.start === null) return
     const { graceMs = 2_000 } = this.deps
     const { signal } = this.#closing
-    await pause(graceMs, signal)
+    await sleep(graceMs, signal)
     if (this.#target !== null)
       await this.changed.until(() => this.phase !== 'starting' || signal.aborted, MAX_START_WAIT_MS)
     if (this.phase !== 'starting' || signal.aborted) return

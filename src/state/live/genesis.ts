@@ -3,7 +3,7 @@
 import { decideChain } from '../../domain/chain.ts'
 import { ControlState, EVENT_VERSION } from '../../domain/control.ts'
 import { GENESIS, judge, writeDecision } from '../../domain/kernel/decision.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, IndefiniteAppend, LogDamaged, LogUnavailable } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'
 import { ControlLogRefused } from './guards.ts'
@@ -52,7 +52,7 @@ export const startChain = async (deps: StartChainDeps): Promise<{ chainId: strin
       if (error instanceof LogDamaged) throw error
       // Unknown or not written: reading tells, and a second copy loses.
       if (!(error instanceof IndefiniteAppend || error instanceof LogUnavailable)) throw error
-      await pause(250, signal)
+      await sleep(250, signal)
     }
     signal.throwIfAborted()
   }

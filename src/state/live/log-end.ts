@@ -1,6 +1,6 @@
 // How far the fold is known to be the end of the log: asks for the end, once for all that ask at the same time, and remembers when the
 // fold had reached an end that was asked for.
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { EventLog } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'
 
@@ -42,7 +42,7 @@ export class LogEnd {
   async askFrom(next: number, signal: AbortSignal): Promise<number> {
     let end = await this.ask()
     for (let times = 1; end < next && times < LAG_TIMES && !signal.aborted; times++) {
-      await pause(LAG_MS, signal)
+      await sleep(LAG_MS, signal)
       end = await this.ask()
     }
     return end

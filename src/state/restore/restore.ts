@@ -1,7 +1,7 @@
 // What `gateway log restore` does: appends the tail that the control topic lost, unchanged. Ids being digests of the bytes, it counts again.
 import { GENESIS } from '../../domain/kernel/decision.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
 import { BATCH_BYTES, BATCH_DECISIONS } from '../commit/batch.ts'
 import { type ChainFold, CONTROL, foldAgain } from '../fold.ts'
@@ -72,7 +72,7 @@ export const appendTail = async ({ log, signal }: RestoreDeps, tail: readonly Ke
         break
       } catch (error) {
         if (!(error instanceof IndefiniteAppend || error instanceof LogUnavailable)) throw error
-        await pause(RETRY_MS, signal)
+        await sleep(RETRY_MS, signal)
         signal.throwIfAborted()
       }
     }

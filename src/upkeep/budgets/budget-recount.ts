@@ -4,8 +4,8 @@ import { committed, overrunOf, spentOf } from '../../domain/budgets/account.ts'
 import { AccountBook } from '../../domain/budgets/account-book.ts'
 import { isEqual, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetEvent } from '../../domain/budgets/budget-events.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
-import { breath } from '../../lib/event-loop/yield-to-event-loop.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
+import { yieldToEventLoop } from '../../lib/event-loop/yield-to-event-loop.ts'
 import { readEnvelope } from '../../log/envelope.ts'
 import type { EventLog, LogRecord, ReadOptions } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
@@ -46,7 +46,7 @@ const readOn = async (
     take(batch)
     next = batch.at(-1)!.offset + 1
     if (next >= end) break
-    await breath()
+    await yieldToEventLoop()
   }
   reading.abort()
   return Math.max(0, end - next)
@@ -182,7 +182,7 @@ export class Refold {
       const where = { topic: BUDGETS, partition: this.#partition, from: this.#next }
       if ((await readOn(this.log, where, signal, (batch) => this.#fold(book, batch))) > 0) return null
       if (this.ledger.place(this.tenantId).next === this.#next) return this.#compared(book)
-      await pause(COMPARED_AGAIN_MS, signal)
+      await sleep(COMPARED_AGAIN_MS, signal)
     }
     return null
   }

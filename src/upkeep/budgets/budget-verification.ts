@@ -2,7 +2,7 @@
 // more from its partition. Compares both.
 import { type Amount, isEqual, minus, NO_AMOUNT } from '../../domain/budgets/amount.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, LogGap, LogUnavailable } from '../../log/port.ts'
 import type { BudgetStanding, OpenBudgets } from '../../state/budgets/budgets.ts'
 import { Outcomes, Refold } from './budget-recount.ts'
@@ -134,6 +134,6 @@ const verdictOn = async (
       if (foldsAlike === false) return verdict(false)
       return verdict(isStill && complete && !isEqual(spent, recomputed) ? false : null)
     }
-    await pause(LOOK_MS, until)
+    await sleep(LOOK_MS, until)
   }
 }

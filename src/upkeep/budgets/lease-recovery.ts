@@ -3,7 +3,7 @@
 
 import { type Amount, NO_AMOUNT } from '../../domain/budgets/amount.ts'
 import { overrunIn } from '../../domain/budgets/lease.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { LocalSpool } from '../../log/spool/spool.ts'
 import { BudgetScribe, type OpenBudgets, type ScribeDeps } from '../../state/budgets/budgets.ts'
@@ -55,7 +55,7 @@ export const recoverLeases = async (
     } catch (error) {
       // Most often the brokers are not reachable; a report that is repeated changes nothing.
       deps.diagnostics.warn('leases_not_recovered', { spool: spool.number, error })
-      await pause(RETRY_MS, signal)
+      await sleep(RETRY_MS, signal)
     }
   }
   return false
@@ -110,7 +110,7 @@ export const closeLate = async (
   lateMs = LATE_MS,
 ): Promise<boolean> => {
   const scribe = new BudgetScribe(deps, deps.newEpoch())
-  await pause(lateMs, signal)
+  await sleep(lateMs, signal)
   while (!signal.aborted) {
     try {
       const holders = await holdersOf(new Map(), deps, signal, findDead)
@@ -121,7 +121,7 @@ export const closeLate = async (
     } catch (error) {
       if (signal.aborted) return false
       deps.diagnostics.warn('leases_not_recovered', { spool: spool.number, error })
-      await pause(RETRY_MS, signal)
+      await sleep(RETRY_MS, signal)
     }
   }
   return false

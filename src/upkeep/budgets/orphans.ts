@@ -7,7 +7,7 @@ import {
   RequestExtended,
   type RequestSettled,
 } from '../../domain/events/request.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import { TypeCompiler } from '../../lib/schema/schema.ts'
 import { type Appended, type LocalSpool, type OpenAdmission, SpoolClosed } from '../../log/spool/spool.ts'
 
@@ -54,7 +54,7 @@ const settleInSpool = async (
     } catch (error) {
       const isFull = error instanceof SpoolClosed && error.written === null
       if (!isFull || signal === undefined) throw error
-      await pause(AGAIN_MS, signal)
+      await sleep(AGAIN_MS, signal)
       if (signal.aborted) throw error
     }
   }

@@ -2,7 +2,7 @@
 // this appends it to the chain.
 import { CHAIN_ROW, decideChain } from '../../domain/chain.ts'
 import { EVENT_VERSION } from '../../domain/control.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { Commit, LiveState } from '../../state/port.ts'
 import type { Instances } from './instances.ts'
@@ -44,7 +44,7 @@ export const openActivation = (deps: ActivationDeps): Activation => {
 const activate = async (deps: ActivationDeps, signal: AbortSignal): Promise<void> => {
   const { live, commit, instances, diagnostics, version = EVENT_VERSION } = deps
   const isActive = () => (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= version
-  if (!isActive()) await pause(deps.listenMs ?? LISTEN_MS, signal)
+  if (!isActive()) await sleep(deps.listenMs ?? LISTEN_MS, signal)
   while (!signal.aborted && !isActive()) {
     const known = instances.list().map(({ event_version }) => event_version)
     try {
@@ -58,6 +58,6 @@ const activate = async (deps: ActivationDeps, signal: AbortSignal): Promise<void
       // An older instance, or an unreachable log: retried until it is done.
       diagnostics.warn('event_types_not_activated', { version, error })
     }
-    if (!isActive()) await pause(deps.everyMs ?? EVERY_MS, signal)
+    if (!isActive()) await sleep(deps.everyMs ?? EVERY_MS, signal)
   }
 }

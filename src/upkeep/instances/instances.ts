@@ -1,7 +1,7 @@
 // The live instances, and how far each has folded: announced to and read from `gateway.instances.v1`.
 // `X-Gateway-Applied-By`, schema activation and the alarm for diverging states depend on it.
 import { EVENT_VERSION, FOLD_VERSION } from '../../domain/control.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { Value } from '../../lib/schema/schema.ts'
 import { readEnvelope, writeEnvelope } from '../../log/envelope.ts'
@@ -250,7 +250,7 @@ class Announcements implements Instances {
         }
       } catch (error) {
         if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('instances_read_failed', { error })
-        await pause(500, signal)
+        await sleep(500, signal)
       }
     }
   }

@@ -6,7 +6,7 @@ import {
   type Payer,
 } from '../../inference/gateway-calls.ts'
 import { NEVER_SENT } from '../../inference/request/failure.ts'
-import { inLanes } from '../../lib/event-loop/map-concurrently.ts'
+import { mapConcurrently } from '../../lib/event-loop/map-concurrently.ts'
 import { DialFailure } from '../../lib/http-client/http-client.ts'
 import { sumNanoUsd } from '../../lib/money.ts'
 import { ALL_CAPABILITIES, type Capability } from '../../providers/port.ts'
@@ -72,7 +72,7 @@ export const detectCapabilities = (
   signal: AbortSignal,
 ): Promise<ModelDetection[]> => {
   const run: Run = { ask, payer, claims, signal, untilMs: performance.now() + TOTAL_MS, spentNanoUsd: 0, ended: null }
-  return inLanes(entries, MODEL_LANES, (entry) => detectModel(entry, run))
+  return mapConcurrently(entries, MODEL_LANES, (entry) => detectModel(entry, run))
 }
 
 const detectModel = async (entry: CatalogueEntry, run: Run): Promise<ModelDetection> => {
@@ -83,7 +83,7 @@ const detectModel = async (entry: CatalogueEntry, run: Run): Promise<ModelDetect
   if (error !== null && concernsAll(error)) run.ended = `the provider fails for every model (${error.code})`
   const rest =
     chat.verdict === 'proven'
-      ? (await inLanes(others, QUESTION_LANES, (question) => putQuestion(question, modelRun))).map(
+      ? (await mapConcurrently(others, QUESTION_LANES, (question) => putQuestion(question, modelRun))).map(
           ({ error: _, ...one }) => one,
         )
       : others.map(({ capability }) => skipped(capability, reasonToStop(run) ?? reasonOf(chat)))

@@ -1,7 +1,7 @@
 // The provider kinds as the admin API and the seeder use them: by any of their names, and as a list.
 import { Nullable } from '../../domain/kernel/fields.ts'
 import type { ProviderFields } from '../../domain/registry/provider.ts'
-import { flawOf } from '../../lib/schema/first-error.ts'
+import { firstError } from '../../lib/schema/first-error.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import type { ProviderKind } from '../../providers/port.ts'
 
@@ -45,7 +45,7 @@ export const providerFlaw = (
     const message = `${flaw}; ${has}. A secret is a credential, never an option`
     return { message, param: `options.${unknown}` }
   }
-  const flaw = flawOf(optionsOf(kind), { options })
+  const flaw = firstError(optionsOf(kind), { options })
   if (flaw !== null) return { ...flaw, param: flaw.param.replace(/(?:\.\d+)+$/, '') }
   return kind.flaw?.({ baseUrl: base_url ?? '', region, options }) ?? null
 }

@@ -9,7 +9,7 @@ import { DEFAULT_PRIORITY, decideModel, ModelName, naturalKey } from '../../doma
 import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { cutDetail, type LeftOut, MOST_LEFT_OUT } from '../../domain/registry/provider-test.ts'
 import { Value } from '../../lib/schema/schema.ts'
-import { isStorable, nameFlaw } from '../../lib/text/storable-text.ts'
+import { isStorable, nameError } from '../../lib/text/storable-text.ts'
 import type { ListedModel } from '../../providers/port.ts'
 import type { Commit } from '../../state/port.ts'
 import type { ModelFacts } from './model-facts.ts'
@@ -104,7 +104,7 @@ const leftOutOf = (refused: readonly LeftOut[], listing: readonly ListedModel[])
 
 /** Whether it is a name that a write of the API would take. */
 const canBeNamed = ({ name }: ListedModel): boolean =>
-  Value.Check(ModelName, name) && isStorable(name) && nameFlaw(name) === null
+  Value.Check(ModelName, name) && isStorable(name) && nameError(name) === null
 
 type Create = Parameters<typeof decideModel>[1] & { do: 'create' }
 

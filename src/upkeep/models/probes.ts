@@ -1,6 +1,6 @@
 // Active health: lists the models of providers at an interval, and when an operator requests it.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Dial } from '../../lib/http-client/http-client.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { HealthBook } from '../../state/health/book.ts'
@@ -69,7 +69,7 @@ export const startProbes = (deps: ProbeDeps): Probes => {
 
   const run = async (everyMs: number): Promise<void> => {
     while (!signal.aborted) {
-      await pause(everyMs * (1 - JITTER + 2 * JITTER * deps.random()), signal)
+      await sleep(everyMs * (1 - JITTER + 2 * JITTER * deps.random()), signal)
       if (signal.aborted) return
       await round().catch((error: unknown) => deps.diagnostics.error('probes_failed', { error }))
     }
@@ -80,7 +80,7 @@ export const startProbes = (deps: ProbeDeps): Probes => {
     async close() {
       closing.abort()
       // A probe under way ends by its own deadline; the close does not wait for it.
-      await Promise.race([work, pause(100)])
+      await Promise.race([work, sleep(100)])
     },
   }
 }

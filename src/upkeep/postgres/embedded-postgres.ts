@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { tryLock } from '../../log/lock.ts'
 import { chooseAccount, findNative, placeFor, placeOf, prepareInstallation } from './install.ts'
@@ -196,7 +196,7 @@ const keepUp = async (
     } catch (error) {
       if (signal.aborted) return
       if (failed(error)) failures = 0
-      await pause(Math.min(MAX_BACKOFF_MS, 200 * 2 ** failures), signal)
+      await sleep(Math.min(MAX_BACKOFF_MS, 200 * 2 ** failures), signal)
     }
   }
 }

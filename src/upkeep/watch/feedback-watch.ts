@@ -1,6 +1,6 @@
 // Keeps routing's figures of feedback up to date: feedback that was given here at once, feedback of other instances as
 // soon as the read model shows it.
-import { pause } from '../../lib/event-loop/sleep.ts'
+import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { HealthBook } from '../../state/health/book.ts'
 import { FeedbackMeans, type FeedbackSum } from '../../state/health/feedback-means.ts'
 
@@ -33,7 +33,7 @@ export const watchFeedback = ({ book, nowMs, sums }: FeedbackWatchDeps): { means
       } catch {
         // Postgres is not reachable: the figures stay, and it is queried again in a minute.
       }
-      await pause(READ_EVERY_MS, signal)
+      await sleep(READ_EVERY_MS, signal)
     }
   }
   void read()

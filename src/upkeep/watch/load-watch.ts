@@ -52,7 +52,7 @@ const textIn = (file: number): string | null => {
 export interface ThreadTime {
   readonly ranMs: number
   /** The thread could have run, and had nothing to do. */
-  readonly restedMs: number
+  readonly idleMs: number
 }
 
 export interface ThreadTimes {
@@ -76,9 +76,9 @@ export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): ThreadTim
       const now = before === null ? null : read()
       if (before === null || now === null) return undefined
       const ranMs = now.ranMs - before.ranMs
-      const restedMs = Math.max(0, now.atMs - before.atMs - (now.waitedMs - before.waitedMs) - ranMs)
+      const idleMs = Math.max(0, now.atMs - before.atMs - (now.waitedMs - before.waitedMs) - ranMs)
       before = now
-      return { ranMs, restedMs }
+      return { ranMs, idleMs }
     },
     close() {
       before = null
@@ -98,7 +98,7 @@ export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemo
   let looks = 0
   const timer = setInterval(() => {
     if (++looks % MEMORY_EVERY === 0) memoryBytes = process.memoryUsage.rss()
-    gate.look(memoryBytes, times.since())
+    gate.measure(memoryBytes, times.since())
   }, LOOK_MS)
   timer.unref()
   const close = () => {

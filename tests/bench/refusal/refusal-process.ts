@@ -8,7 +8,7 @@ import type { Answer } from '../../../src/lib/http-server/answer.ts'
 import { serveHttp } from '../../../src/lib/http-server/server.ts'
 
 const gate = new LoadGate({ everyMs: 50, maxDelayMs: 1, maxMemoryBytes: 1, nowMs: () => performance.now() })
-gate.look(2) // memory is short from the start: there is a rate
+gate.measure(2) // memory is short from the start: there is a rate
 gate.room = 0
 const refused = admitWhileRoom(() => {
   throw new Error('let in')

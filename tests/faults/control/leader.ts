@@ -2,7 +2,7 @@
 // each record is on two before it is acknowledged.
 // `bun tests/faults/control/leader.ts [--commands 20000]`: as in C2, nothing is lost, nothing is applied twice, and no
 // writer gets a conflict with its own write.
-import { pause } from '../../../src/lib/event-loop/sleep.ts'
+import { sleep } from '../../../src/lib/event-loop/sleep.ts'
 import { conclude, type Figure, numberArgument } from './figures.ts'
 import { lostAcks } from './lost-acks.ts'
 import { threeBrokerWorld } from './world.ts'
@@ -16,11 +16,11 @@ export const leaderKills = async (commands: number): Promise<readonly Figure[]> 
   const kills = async (signal: AbortSignal) => {
     let times = 0
     for (; !signal.aborted; times++) {
-      await pause(1_000, signal)
+      await sleep(1_000, signal)
       const restart = await world.killLeader()
-      await pause(AWAY_MS, signal)
+      await sleep(AWAY_MS, signal)
       await restart()
-      await pause(BACK_MS, signal)
+      await sleep(BACK_MS, signal)
     }
     return times
   }

@@ -36,7 +36,7 @@ const upstream = () => {
   /** All that comes in a turn. */
   const send = (text: string) => {
     http.receive(Buffer.from(text))
-    http.tell()
+    http.deliver()
   }
   return { http, said, signal, send }
 }
@@ -106,7 +106,7 @@ test('while the client does not read, nothing is read for it; the upstream waits
   expect(said).toEqual(['pause', 'resume'])
   expect(written.slice(1).join('')).toBe(chunk('two').repeat(1_000))
   expect(exchange.waitDeadlineMs).toBeLessThan(Number.POSITIVE_INFINITY)
-  stream.left()
+  stream.disconnected()
   await done
   expect(said).toEqual(['pause', 'resume', 'destroy'])
   // Letting go of the provider ends the stream too.

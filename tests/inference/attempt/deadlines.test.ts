@@ -42,7 +42,7 @@ const ask = async (stream: boolean) => {
   return { status: response.status, frames, tookMs: performance.now() - startedMs }
 }
 /** The upstream's connection is closed. */
-const letGo = () => eventually('the upstream is let go', () => server.open() === 0)
+const resumeDeadlines = () => eventually('the upstream is let go', () => server.open() === 0)
 const inTime = (tookMs: number, limitMs = LIMIT_MS) => {
   expect(tookMs).toBeGreaterThanOrEqual(limitMs - 5)
   expect(tookMs).toBeLessThan(limitMs + SLACK_MS)
@@ -66,7 +66,7 @@ describe('a deadline', () => {
       const { status, tookMs } = await ask(stream)
       expect(status).toBe(504)
       inTime(tookMs)
-      await letGo()
+      await resumeDeadlines()
     })
 
     test(`total: nothing was answered, 504 (${wire})`, async () => {
@@ -104,7 +104,7 @@ describe('a deadline', () => {
     const { status, tookMs } = await ask(true)
     expect(status).toBe(504)
     inTime(tookMs)
-    await letGo()
+    await resumeDeadlines()
   })
 
   test('idle: a stream that stops ends with an error frame, and the upstream is let go', async () => {
@@ -113,7 +113,7 @@ describe('a deadline', () => {
     expect(status).toBe(200)
     expect(frames.at(-2)).toMatchObject({ event: 'error', data: { error: { code: 'timeout' } } })
     inTime(tookMs)
-    await letGo()
+    await resumeDeadlines()
   })
 
   const keepingAlive: [name: string, pieces: readonly string[]][] = [

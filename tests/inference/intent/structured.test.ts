@@ -107,7 +107,7 @@ describe('a schema', () => {
   test('says by its $schema which dialect it is of', () => {
     const tuple = { items: [{ type: 'integer' }] }
     for (const $schema of ['http://json-schema.org/draft-07/schema#', 'http://json-schema.org/draft-04/schema'])
-      expect(formatSchema({ ...tuple, $schema }, AT).flawOf(['x'])).toBe('/0 must be integer')
+      expect(formatSchema({ ...tuple, $schema }, AT).firstError(['x'])).toBe('/0 must be integer')
     for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/schema#'])
       expect(refusalOf(() => formatSchema({ ...tuple, $schema }, AT)).message).toContain('prefixItems')
     expect(refusalOf(() => formatSchema(tuple, AT)).message).toContain('prefixItems')
@@ -124,7 +124,7 @@ describe('a schema', () => {
 
   test('may have an $id, and the same one as another', () => {
     const $id = 'https://example.com/same'
-    expect(formatSchema({ $id, type: 'string' }, AT).flawOf('x')).toBeNull()
-    expect(formatSchema({ $id, type: 'integer' }, AT).flawOf('x')).not.toBeNull()
+    expect(formatSchema({ $id, type: 'string' }, AT).firstError('x')).toBeNull()
+    expect(formatSchema({ $id, type: 'integer' }, AT).firstError('x')).not.toBeNull()
   })
 })

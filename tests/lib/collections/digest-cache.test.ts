@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { MOST_RECENT_DIGESTS, RecentDigests } from '../../../src/lib/collections/digest-cache.ts'
+import { DigestCache, MAX_CACHED_DIGESTS } from '../../../src/lib/collections/digest-cache.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 
 /** Few, and of few prints: some differ in their last digit only. */
@@ -14,7 +14,7 @@ test('never answers what was not the last that was put there, and nothing after 
   const step = fc.record({ do: fc.constantFrom('add', 'delete', 'get', 'clear'), digest })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      const recent = new RecentDigests<{ number: number }>()
+      const recent = new DigestCache<{ number: number }>()
       const model = new Map<string, { number: number }>()
       for (const [number, one] of steps.entries()) {
         if (one.do === 'clear') {
@@ -36,14 +36,14 @@ test('never answers what was not the last that was put there, and nothing after 
 })
 
 test('holds nearly all of half as many as it has room for, and no more than it has room for', () => {
-  const recent = new RecentDigests<{ digest: string }>()
+  const recent = new DigestCache<{ digest: string }>()
   const held = (digests: readonly string[]) => digests.filter((one) => recent.get(one)?.digest === one).length
   const digestsOf = (count: number) => Array.from({ length: count }, (_, number) => sha256Hex(`key ${number}`))
-  const some = digestsOf(MOST_RECENT_DIGESTS / 2)
+  const some = digestsOf(MAX_CACHED_DIGESTS / 2)
   for (const one of some) recent.add(one, { digest: one })
   expect(held(some)).toBeGreaterThan(some.length * 0.9)
-  const many = digestsOf(MOST_RECENT_DIGESTS * 4)
+  const many = digestsOf(MAX_CACHED_DIGESTS * 4)
   for (const one of many) if (recent.get(one) === null) recent.add(one, { digest: one })
-  expect(held(many)).toBeGreaterThan(MOST_RECENT_DIGESTS * 0.9)
-  expect(held(many)).toBeLessThanOrEqual(MOST_RECENT_DIGESTS)
+  expect(held(many)).toBeGreaterThan(MAX_CACHED_DIGESTS * 0.9)
+  expect(held(many)).toBeLessThanOrEqual(MAX_CACHED_DIGESTS)
 })

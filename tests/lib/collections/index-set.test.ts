@@ -1,29 +1,29 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Roster } from '../../../src/lib/collections/index-set.ts'
-import { NumberTable } from '../../../src/lib/collections/integer-map.ts'
+import { IndexSet } from '../../../src/lib/collections/index-set.ts'
+import { IntegerMap } from '../../../src/lib/collections/integer-map.ts'
 
 const member = (name: number) => ({ name, place: -1 })
-const namesIn = (roster: Roster<ReturnType<typeof member>>) => {
+const namesIn = (indexSet: IndexSet<ReturnType<typeof member>>) => {
   const names: number[] = []
-  roster.each(({ name }) => names.push(name))
+  indexSet.each(({ name }) => names.push(name))
   return names.sort((a, b) => a - b)
 }
 
-test('a roster holds what a set would', () => {
+test('an index set holds what a set would', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.boolean(), fc.nat(20))), (steps) => {
       const all = Array.from({ length: 21 }, (_, name) => member(name))
-      const roster = new Roster<(typeof all)[number]>()
+      const indexSet = new IndexSet<(typeof all)[number]>()
       const set = new Set<number>()
       for (const [adds, name] of steps) {
-        if (adds) roster.add(all[name]!)
-        else roster.delete(all[name]!)
+        if (adds) indexSet.add(all[name]!)
+        else indexSet.delete(all[name]!)
         if (adds) set.add(name)
         else set.delete(name)
-        expect(roster.size).toBe(set.size)
+        expect(indexSet.size).toBe(set.size)
       }
-      expect(namesIn(roster)).toEqual([...set].sort((a, b) => a - b))
+      expect(namesIn(indexSet)).toEqual([...set].sort((a, b) => a - b))
     }),
   )
 })
@@ -32,17 +32,17 @@ test('nobody is missed when members leave while all are visited', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(9), { maxLength: 30 }), (leaving) => {
       const all = Array.from({ length: 10 }, (_, name) => member(name))
-      const roster = new Roster<(typeof all)[number]>()
-      for (const each of all) roster.add(each)
+      const indexSet = new IndexSet<(typeof all)[number]>()
+      for (const each of all) indexSet.add(each)
       const visited = new Set<number>()
       const left = new Set<number>()
       let step = 0
-      roster.each(({ name }) => {
+      indexSet.each(({ name }) => {
         visited.add(name)
         const who = leaving[step++]
         if (who === undefined) return
         left.add(who)
-        roster.delete(all[who]!)
+        indexSet.delete(all[who]!)
       })
       for (const { name } of all) expect(visited.has(name) || left.has(name)).toBe(true)
     }),
@@ -57,7 +57,7 @@ test('a table by numbers holds what a map would, however keys collide and whatev
   )
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.integer({ min: 0, max: 2 }), key), { maxLength: 400 }), (steps) => {
-      const table = new NumberTable<string>()
+      const table = new IntegerMap<string>()
       const map = new Map<number, string>()
       for (const [index, [what, at]] of steps.entries()) {
         if (what > 0) {
@@ -77,7 +77,7 @@ test('a table by numbers holds what a map would, however keys collide and whatev
 })
 
 test('a table keeps up with keys that only grow, and stays small', () => {
-  const table = new NumberTable<number>()
+  const table = new IntegerMap<number>()
   for (let at = 0; at < 200_000; at++) {
     table.set(at, at)
     if (at >= 100 && at !== 5_100) table.delete(at - 100)

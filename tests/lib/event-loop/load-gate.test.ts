@@ -28,7 +28,7 @@ const turn = (gate: Gate, asking: number, elapsedMs: number, memoryBytes = 0, ra
   let letIn = 0
   for (let i = 0; i < asking; i++) if (ask(gate)) letIn++
   gate.clock.ms += elapsedMs
-  gate.look(memoryBytes, { ranMs, restedMs: 0 })
+  gate.measure(memoryBytes, { ranMs, idleMs: 0 })
   return letIn
 }
 
@@ -99,7 +99,7 @@ test('what has piled up is let in for as long as the turn is not late, and the r
   expect(letIn * 2).toBeGreaterThan(5 * MAX_DELAY_MS)
   expect(letIn * 2).toBeLessThan(EVERY_MS + 5 * MAX_DELAY_MS + 32 * 2 + 1)
   expect(gate.refused).toBe(2_000 - letIn)
-  gate.look(0)
+  gate.measure(0)
   expect(turn(gate, 10, EVERY_MS)).toBe(10)
 })
 
@@ -129,9 +129,9 @@ const goodputOf = (later: number, stolenMs = 0, isKnown = true): number => {
     const stolen = i % 5 === 0 ? stolenMs : 0
     const ranMs = gate.clock.ms - startedMs - stolen
     gate.clock.ms = Math.max(gate.clock.ms, startedMs + EVERY_MS)
-    const restedMs = gate.clock.ms - startedMs - stolen - ranMs
+    const idleMs = gate.clock.ms - startedMs - stolen - ranMs
     waiting = ((gate.clock.ms - startedMs) * perSecond) / 1_000
-    gate.look(0, isKnown ? { ranMs, restedMs } : undefined)
+    gate.measure(0, isKnown ? { ranMs, idleMs } : undefined)
     if (i === 500) [served, fromMs] = [0, gate.clock.ms]
   }
   return (served * 1_000) / (gate.clock.ms - fromMs)

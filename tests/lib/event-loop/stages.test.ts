@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { type Beginner, MOST_BEGUN, Stages, stages } from '../../../src/lib/event-loop/stages.ts'
+import { type Beginner, MAX_BEGUN, Stages, stages } from '../../../src/lib/event-loop/stages.ts'
 
 /** Stages whose turns are made by hand, and what they did. */
 const byHand = () => {
@@ -19,7 +19,7 @@ const byHand = () => {
     stages: made,
     did,
     beginner,
-    arrival: (name: string) => ({ tell: () => void did.push(name) }),
+    arrival: (name: string) => ({ deliver: () => void did.push(name) }),
     task: (name: string) => () => void did.push(name),
     /** False: nothing was to be done. */
     turn() {
@@ -47,17 +47,17 @@ test('answers go on first, then requests are begun, then comes what waits for th
 
 test('so many are begun in a turn, in their order; what is no request yet does not count', () => {
   const { stages, beginner, task, turn, take } = byHand()
-  const all = 2 * MOST_BEGUN + 4
+  const all = 2 * MAX_BEGUN + 4
   for (const name of names('r', 0, all)) stages.begins(beginner(name))
   stages.begins(beginner('last'))
   turn()
-  expect(take()).toEqual(names('r', 0, MOST_BEGUN))
+  expect(take()).toEqual(names('r', 0, MAX_BEGUN))
   for (const name of names('half', 0, 100)) stages.begins(beginner(name, false))
   stages.atEnd(task('end'))
   turn()
-  expect(take()).toEqual([...names('r', MOST_BEGUN, 2 * MOST_BEGUN), 'end'])
+  expect(take()).toEqual([...names('r', MAX_BEGUN, 2 * MAX_BEGUN), 'end'])
   turn()
-  expect(take()).toEqual([...names('r', 2 * MOST_BEGUN, all), 'last', ...names('half', 0, 100)])
+  expect(take()).toEqual([...names('r', 2 * MAX_BEGUN, all), 'last', ...names('half', 0, 100)])
   expect(turn()).toBe(false)
 })
 
@@ -68,7 +68,7 @@ test('of more than 512 that wait the first begins at once; none is lost or overt
     expect(take()).toEqual(names('r', 0, 88))
     let turns = 0
     while (turn()) turns++
-    expect(turns).toBe(Math.ceil(512 / MOST_BEGUN))
+    expect(turns).toBe(Math.ceil(512 / MAX_BEGUN))
     expect(take()).toEqual(names('r', 88, 600))
   }
 })
@@ -101,7 +101,7 @@ test('those who wait again when they are called wait behind the others, also whe
 test('what is asked for meanwhile is done in the next turn', () => {
   const { stages, beginner, arrival, turn, take, did } = byHand()
   stages.arrived({
-    tell() {
+    deliver() {
       did.push('one')
       stages.arrived(arrival('two'))
     },
@@ -124,11 +124,11 @@ test('a task that throws is reported, and takes nothing from the others', () => 
     throw new Error('broken')
   })
   stages.atEnd(task('end'))
-  for (const name of names('r', 0, MOST_BEGUN + 4)) stages.begins(beginner(name))
+  for (const name of names('r', 0, MAX_BEGUN + 4)) stages.begins(beginner(name))
   expect(turn).toThrow('broken')
   take()
   turn()
-  expect(take()).toEqual([...names('r', MOST_BEGUN, MOST_BEGUN + 4), 'end'])
+  expect(take()).toEqual([...names('r', MAX_BEGUN, MAX_BEGUN + 4), 'end'])
 })
 
 test('a turn without anything at its end settles once; behind what was at its end those who wait are scheduled before it goes on', () => {
@@ -143,7 +143,7 @@ test('a turn without anything at its end settles once; behind what was at its en
     (next) => void scheduled.push(next),
     () => void did.push(`settled with ${scheduled.length} to come`),
   )
-  for (const name of names('r', 0, MOST_BEGUN + 1)) made.begins(beginner(name))
+  for (const name of names('r', 0, MAX_BEGUN + 1)) made.begins(beginner(name))
   made.atEnd(task('end'))
   scheduled.shift()!()
   expect(did).toEqual(['settled with 0 to come', 'settled with 1 to come'])
@@ -173,12 +173,12 @@ test('those of the process, in a turn of the loop that somebody makes within a t
   const did: string[] = []
   const { promise, resolve } = Promise.withResolvers<void>()
   stages.arrived({
-    tell() {
+    deliver() {
       void Promise.resolve().then(async () => {
         // The runner turns the event loop here, until the promise is settled.
         await expect(
           new Promise<void>((_, reject) => {
-            stages.arrived({ tell: () => reject(new Error('told')) })
+            stages.arrived({ deliver: () => reject(new Error('told')) })
           }),
         ).rejects.toThrow('told')
         did.push('within')

@@ -28,7 +28,7 @@ test('several pieces of a turn are told once, in their order', async () => {
   http.listen({ arrived: () => void told++ })
   for (const piece of ['b', 'c', 'd']) send(piece)
   expect([told, http.readNow()]).toEqual([0, null])
-  http.tell()
+  http.deliver()
   expect([told, Buffer.from(http.readNow()!).toString()]).toEqual([1, 'bcd'])
 })
 
@@ -100,7 +100,7 @@ test('what came before a connection broke, in the same turn, is read before that
   for (const end of ['reset', 'cut', 'malformed'] as const) {
     const { http, send, said } = exchange()
     send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
-    http.tell()
+    http.deliver()
     const told: (string | null)[] = []
     http.listen({
       arrived() {
@@ -111,7 +111,7 @@ test('what came before a connection broke, in the same turn, is read before that
     send('4\r\nlast\r\n')
     if (end === 'malformed') send('zz\r\n')
     else http.closed(end === 'reset')
-    http.tell()
+    http.deliver()
     expect([end, told, said]).toEqual([end, ['last', null], ['destroy']])
   }
 })
@@ -119,7 +119,7 @@ test('what came before a connection broke, in the same turn, is read before that
 test('what was canceled is read no more', async () => {
   const { http, send } = exchange()
   send(`${LIVE}a`)
-  http.tell()
+  http.deliver()
   await http.cancel()
   expect(() => http.textNow(100)).toThrow('canceled')
 })
@@ -127,14 +127,14 @@ test('what was canceled is read no more', async () => {
 test('a fault of who is told breaks this answer only', async () => {
   const { http, send, said } = exchange()
   send(LIVE)
-  http.tell()
+  http.deliver()
   http.listen({
     arrived() {
       throw new Error('a fault')
     },
   })
   send('a')
-  http.tell()
+  http.deliver()
   expect(said).toEqual(['destroy'])
   expect(http.textNow(100)).toBe('a')
   expect(() => http.readNow()).toThrow('could not be taken')

@@ -201,7 +201,7 @@ describe('a live body', () => {
     let times = 0
     const body: LiveBody = {
       run,
-      left() {
+      disconnected() {
         times++
         left.resolve()
       },

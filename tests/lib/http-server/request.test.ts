@@ -6,7 +6,7 @@ import { RequestHead } from '../../../src/lib/http-server/request-head.ts'
 
 /** Bodies up to this size are put together in shared memory. */
 const MOST_JOINED_BYTES = 1024 * 1024
-const uplink = { readBody: () => {}, pauseBody: () => {}, letGo: () => {} }
+const uplink = { readBody: () => {}, pauseBody: () => {}, resumeDeadlines: () => {} }
 
 const requestFor = (length: number): ServerRequest => {
   const head = Buffer.from(`POST / HTTP/1.1\r\nhost: a\r\ncontent-length: ${length}\r\n\r\n`)

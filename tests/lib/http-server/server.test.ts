@@ -164,7 +164,7 @@ describe('a connection', () => {
             sink.write('two')
             sink.close()
           },
-          left() {},
+          disconnected() {},
         }),
     })
     for (const request of ['GET / HTTP/1.0\r\n\r\n', 'POST /hot HTTP/1.0\r\nContent-Length: 0\r\n\r\n']) {

@@ -104,7 +104,7 @@ test('a body that fails while its client does not read is told of once, and its 
 
 test('little data among much that announces it keeps little', async () => {
   const bytes = Buffer.from('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
-  const uplink = { readBody() {}, pauseBody() {}, letGo() {} }
+  const uplink = { readBody() {}, pauseBody() {}, resumeDeadlines() {} }
   const request = new ServerRequest(new RequestHead(bytes, headEnd(bytes, 0)), uplink)
   const chunk = `1;${'a'.repeat(250)}\r\nx\r\n`
   request.receive(Buffer.from(`${chunk.repeat(1_000)}0\r\n\r\n`), 0)

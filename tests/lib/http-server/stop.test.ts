@@ -39,7 +39,7 @@ const endless = () =>
           await sink.flush()
           await new Promise(() => {})
         },
-        left() {},
+        disconnected() {},
       }),
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { forwardedBy, rangeFlaw } from '../../../src/lib/http/forwarded.ts'
+import { forwardedBy, rangeError } from '../../../src/lib/http/forwarded.ts'
 
 const headers = (xff: string | null, more: Record<string, string> = {}) =>
   new Headers({ ...(xff === null ? {} : { 'x-forwarded-for': xff }), ...more })
@@ -51,7 +51,7 @@ describe('the client behind proxies', () => {
 
 test('what is no address and no range is said to be none', () => {
   for (const good of ['10.0.0.1', '10.0.0.0/8', '0.0.0.0/0', '::1', '2001:db8::/32', '::/0', '1.2.3.4/32']) {
-    expect(rangeFlaw(good)).toBeNull()
+    expect(rangeError(good)).toBeNull()
   }
   for (const bad of [
     '',
@@ -65,6 +65,6 @@ test('what is no address and no range is said to be none', () => {
     'fe80::1%eth0',
     '*',
   ]) {
-    expect(rangeFlaw(bad)).not.toBeNull()
+    expect(rangeError(bad)).not.toBeNull()
   }
 })

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { canonicalJson } from '../../../src/lib/json/canonical-json.ts'
 import { compileSchema, type Draft } from '../../../src/lib/json-schema/json-schema.ts'
-import { SchemaFlaw } from '../../../src/lib/json-schema/site.ts'
+import { SchemaError } from '../../../src/lib/json-schema/site.ts'
 import { formatCheck } from '../../../src/lib/json-schema/string-formats.ts'
 
 interface Group {
@@ -27,7 +27,7 @@ describe('the official suite', () => {
         const compiled = compileSchema(schema, draft)
         for (const [name, data, valid] of tests) {
           cases++
-          const flaw = compiled.flawOf(data)
+          const flaw = compiled.firstError(data)
           if ((flaw === null) !== valid) wrong.push(`${file}: ${description}: ${name}: ${flaw}`)
         }
       }
@@ -37,7 +37,8 @@ describe('the official suite', () => {
   }
 })
 
-const flawOf = (schema: unknown, value: unknown, draft: Draft = '2020-12') => compileSchema(schema, draft).flawOf(value)
+const firstError = (schema: unknown, value: unknown, draft: Draft = '2020-12') =>
+  compileSchema(schema, draft).firstError(value)
 
 describe('what is wrong is said, with the place in the value', () => {
   const person = {
@@ -65,7 +66,7 @@ describe('what is wrong is said, with the place in the value', () => {
     [{ name: 'Ada', more: 1 }, '/ must not have the member "more"'],
   ]
   test.each(cases)('%j', (value, flaw) => {
-    expect(flawOf(person, value)).toBe(flaw)
+    expect(firstError(person, value)).toBe(flaw)
   })
 })
 
@@ -100,7 +101,7 @@ describe('a schema that is none is refused, with the place in it', () => {
     [{ $defs: { a: { $ref: '#/$defs/b' }, b: { not: { $ref: '#/$defs/a' } } }, $ref: '#/$defs/a' }, 'without an end'],
   ]
   test.each(cases)('%j', (schema, where) => {
-    expect(() => compileSchema(schema, '2020-12')).toThrow(SchemaFlaw)
+    expect(() => compileSchema(schema, '2020-12')).toThrow(SchemaError)
     expect(() => compileSchema(schema, '2020-12')).toThrow(where)
   })
 })
@@ -148,21 +149,21 @@ describe('neither schema nor value can hold the thread', () => {
   ]
   test.each(givenUp)('S26: %s: given up in bounded time', (_, schema, value) => {
     within(15_000, () =>
-      expect(flawOf(schema, value)).toMatch(/^it (takes too long|is nested too deeply)|matches no schema/),
+      expect(firstError(schema, value)).toMatch(/^it (takes too long|is nested too deeply)|matches no schema/),
     )
   })
 
   test('S26: patterns without an exponential case, and large lists without a quadratic one', () => {
     within(15_000, () => {
-      expect(flawOf({ pattern: '^(a+)+$' }, `${'a'.repeat(50_000)}!`)).not.toBeNull()
+      expect(firstError({ pattern: '^(a+)+$' }, `${'a'.repeat(50_000)}!`)).not.toBeNull()
       expect(
-        flawOf(
+        firstError(
           { uniqueItems: true },
           many(50_000, (i) => ({ i })),
         ),
       ).toBeNull()
       expect(
-        flawOf(
+        firstError(
           { items: { enum: many(5_000, (i) => ({ i })) } },
           many(20_000, (i) => ({ i: i % 5_000 })),
         ),
@@ -188,9 +189,9 @@ test('draft-07 ignores what stands beside a reference, has tuples and dependenci
     },
     dependencies: { a: ['b'] },
   }
-  expect(flawOf(schema, { a: 'long', b: [1] }, 'draft-07')).toBeNull()
-  expect(flawOf(schema, { a: 'long', b: [1, 2] }, 'draft-07')).toBe('/b/1 must not be there')
-  expect(flawOf(schema, { a: 'long' }, 'draft-07')).toBe('/ must have the member "b"')
+  expect(firstError(schema, { a: 'long', b: [1] }, 'draft-07')).toBeNull()
+  expect(firstError(schema, { a: 'long', b: [1, 2] }, 'draft-07')).toBe('/b/1 must not be there')
+  expect(firstError(schema, { a: 'long' }, 'draft-07')).toBe('/ must have the member "b"')
 })
 
 test('whatever a schema and a value are, there is a flaw in one of them or none', () => {
@@ -225,11 +226,11 @@ test('whatever a schema and a value are, there is a flaw in one of them or none'
       try {
         compiled = compileSchema(JSON.parse(JSON.stringify(any)), draft)
       } catch (error) {
-        expect(error).toBeInstanceOf(SchemaFlaw)
+        expect(error).toBeInstanceOf(SchemaError)
         return
       }
       for (const one of [value, { a: value, b: [value, 1] }, [value, 'a', 2], 'aaa', 3])
-        flaws.add(typeof compiled.flawOf(one))
+        flaws.add(typeof compiled.firstError(one))
     }),
     { numRuns: 3_000 },
   )
@@ -261,7 +262,7 @@ describe('formats', () => {
   })
 
   test('that nobody here knows say nothing', () => {
-    expect(flawOf({ format: 'hieroglyph' }, 'x')).toBeNull()
+    expect(firstError({ format: 'hieroglyph' }, 'x')).toBeNull()
   })
 })
 

@@ -3,7 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { forgetCached, startWriting } from '../../../src/lib/process/page-cache.ts'
+import { dropCached, startWriting } from '../../../src/lib/process/page-cache.ts'
 
 const MIB = 1024 * 1024
 const PAGE = 4096
@@ -42,7 +42,7 @@ const written = (name: string, sync: boolean): string => {
 
 test('what is on the disk is let go, and only what was named', () => {
   const path = written('synced', true)
-  forgetCached(path, MIB, 2 * MIB)
+  dropCached(path, MIB, 2 * MIB)
   const cached = cachedPages(path, 4 * MIB)
   const perMib = MIB / PAGE
   expect(cached.slice(0, perMib)).not.toContain(false)
@@ -53,7 +53,7 @@ test('what is on the disk is let go, and only what was named', () => {
 test('sending bytes to the disk keeps them readable and the file as it was', async () => {
   const path = written('sent', false)
   startWriting(path, 0, 4 * MIB)
-  forgetCached(path, 0, 4 * MIB)
+  dropCached(path, 0, 4 * MIB)
   const bytes = new Uint8Array(await Bun.file(path).arrayBuffer())
   expect(bytes).toHaveLength(4 * MIB)
   expect(bytes.every((byte) => byte === 7)).toBe(true)
@@ -61,5 +61,5 @@ test('sending bytes to the disk keeps them readable and the file as it was', asy
 
 test('a file that is gone is no error', () => {
   startWriting(join(folder, 'none'), 0, MIB)
-  forgetCached(join(folder, 'none'), 0, MIB)
+  dropCached(join(folder, 'none'), 0, MIB)
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { plainText, viewOf } from '../../../src/lib/text/bytes-to-text.ts'
+import { bytesToText, viewOf } from '../../../src/lib/text/bytes-to-text.ts'
 
 const strict = new TextDecoder('utf-8', { fatal: true })
 const strictText = (bytes: Uint8Array): string | null => {
@@ -27,7 +27,7 @@ test('what is told is what a strict decoder says, and what it would refuse or ch
   fc.assert(
     fc.property(someBytes, fc.nat(5), fc.nat(5), (bytes, before, after) => {
       const all = Buffer.concat([Buffer.alloc(before, 'a'), bytes, Buffer.alloc(after, 'é')])
-      const text = plainText(all, before, before + bytes.length)
+      const text = bytesToText(all, before, before + bytes.length)
       if (text === null) return
       told++
       expect(text).toBe(strictText(bytes)!)
@@ -40,7 +40,7 @@ test('what is told is what a strict decoder says, and what it would refuse or ch
 test('plain UTF-8 is told', () => {
   for (const text of ['', '{"a":"é"}', 'a\u0000b', '\u{1f600}', 'x'.repeat(100_000)]) {
     const bytes = Buffer.from(text)
-    expect(plainText(bytes, 0, bytes.length)).toBe(text)
+    expect(bytesToText(bytes, 0, bytes.length)).toBe(text)
   }
 })
 
@@ -51,7 +51,7 @@ test.each([
   ['half a character', Buffer.from([0x7b, 0xe2, 0x82])],
   ['a surrogate', Buffer.from([0xed, 0xa0, 0x80])],
 ])('%s is left to who decides', (_, bytes) => {
-  expect(plainText(bytes, 0, bytes.length)).toBeNull()
+  expect(bytesToText(bytes, 0, bytes.length)).toBeNull()
 })
 
 test('a view of all of it is the same object', () => {

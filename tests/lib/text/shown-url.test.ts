@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { shownUrl } from '../../../src/lib/text/shown-url.ts'
+import { redactedUrl } from '../../../src/lib/text/shown-url.ts'
 
 test.each([
   ['postgres://db:5432/gateway', 'postgres://db:5432/gateway'],
@@ -9,7 +9,7 @@ test.each([
   ['redis://h:6379', 'redis://h:6379'],
   ['postgres://db/gateway?user=gate&password=secretA', 'postgres://db/gateway?[redacted]'],
   ['https://collector:4318/otlp?token=secretA#secretB', 'https://collector:4318/otlp?[redacted]'],
-])('%s is shown as %s', (text, shown) => expect(shownUrl(text)).toBe(shown))
+])('%s is shown as %s', (text, shown) => expect(redactedUrl(text)).toBe(shown))
 
 test.each([
   ['a password with a slash', 'postgres://gate:1/secretA@db/gateway'],
@@ -19,4 +19,4 @@ test.each([
   ['several hosts', 'postgres://gate:secretA@a:1,b:2/gateway'],
   ['a scheme alone', 'secretA:secretB'],
   ['no URL', 'secretA'],
-])('%s: nothing of it is shown', (_, text) => expect(shownUrl(text)).toBe('[redacted]'))
+])('%s: nothing of it is shown', (_, text) => expect(redactedUrl(text)).toBe('[redacted]'))

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { plainText } from '../../../src/lib/text/bytes-to-text.ts'
+import { bytesToText } from '../../../src/lib/text/bytes-to-text.ts'
 import { createSseParser, type SseEvent, SseTooLarge, sseFrame } from '../../../src/lib/text/sse.ts'
 
 const encode = (text: string) => new TextEncoder().encode(text)
@@ -20,7 +20,7 @@ const readAsItComes = (bytes: Buffer, cuts: readonly number[]): { events: SseEve
   let texts = 0
   let from = 0
   for (const to of [...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]) {
-    const text = parser.takesText === true ? plainText(bytes, from, to) : null
+    const text = parser.takesText === true ? bytesToText(bytes, from, to) : null
     if (text !== null) texts++
     events.push(...(text === null ? parser.push(bytes.subarray(from, to)) : parser.pushText!(text)))
     from = to

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { nameFlaw } from '../../../src/lib/text/storable-text.ts'
+import { nameError } from '../../../src/lib/text/storable-text.ts'
 
 const [NON_JOINER, JOINER] = ['\u200c', '\u200d']
 
@@ -17,7 +17,7 @@ test.each([
   ['both', `می${NON_JOINER}خواهم 👩‍💻`],
   ['Latin with blanks', 'Acme and sons'],
 ])('a name in %s is taken', (_, name) => {
-  expect(nameFlaw(name)).toBeNull()
+  expect(nameError(name)).toBeNull()
 })
 
 test.each([
@@ -35,10 +35,10 @@ test.each([
   ['Devanagari before another script', `ज्${NON_JOINER}a`],
   ['a sign of another script', `a\u094d${JOINER}`],
 ])('joiners that show nothing are refused: %s, %j', (_, name) => {
-  expect(nameFlaw(name)).toMatch(/^must not hold control characters/)
+  expect(nameError(name)).toMatch(/^must not hold control characters/)
 })
 
 test.each([...'\u00a0\u1680\u2000\u2002\u2003\u2009\u200a\u202f\u205f\u3000'])('the blank %j is refused', (blank) => {
-  expect(nameFlaw(`acme${blank}x`)).toBe('must not hold other blanks than the ordinary one (U+0020)')
-  expect(nameFlaw(blank)).toBe('must not consist of blanks')
+  expect(nameError(`acme${blank}x`)).toBe('must not hold other blanks than the ordinary one (U+0020)')
+  expect(nameError(blank)).toBe('must not consist of blanks')
 })

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import {
   charsOf,
   latin1Length,
-  TextBefore,
+  TextPrefix,
   wholeText,
   writeLatin1,
   writeText,
@@ -46,7 +46,7 @@ test('a text without its end is written over from where it ends, in the room of 
   const end = fc.stringMatching(/^\}[ \n\r\t]{0,9}$/)
   fc.assert(
     fc.property(word, end, fc.array(fc.oneof(word, number), { maxLength: 4 }), fc.nat(9), (text, last, more, at) => {
-      const pieces = [new TextBefore(text + last, text.length), ...more, last]
+      const pieces = [new TextPrefix(text + last, text.length), ...more, last]
       const expected = `${text}${more.join('')}${last}`
       const buffer = Buffer.alloc(at + Buffer.byteLength(expected) + 4, '#')
       const to = writeText(buffer, at, pieces)

@@ -1,7 +1,7 @@
 // What producers of others may have packed: written by the Java client (Kafka 4.1) and the Snappy library that others use bare.
 import { describe, expect, test } from 'bun:test'
 import { unpackLz4 } from '../../../src/lib/compression/lz4.ts'
-import { UnpackedBytes } from '../../../src/lib/compression/output-buffer.ts'
+import { OutputBuffer } from '../../../src/lib/compression/output-buffer.ts'
 import { unpackSnappy } from '../../../src/lib/compression/snappy.ts'
 import { unpackRecords } from '../../../src/log/kafka/records.ts'
 
@@ -78,7 +78,7 @@ describe('batches that others packed', () => {
     expect(() => unpackRecords(5, new Uint8Array(3), 2)).toThrow('compression 5 is not known'))
 
   test('a copy may reach into what it writes, and not before the beginning', () => {
-    const out = new UnpackedBytes(0, 100)
+    const out = new OutputBuffer(0, 100)
     out.append(new Uint8Array([1, 2]))
     out.repeat(2, 5)
     expect([...out.bytes()]).toEqual([1, 2, 1, 2, 1, 2, 1])

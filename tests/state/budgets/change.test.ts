@@ -67,13 +67,13 @@ test('the first leases are asked for when others have had the time to tell', asy
   const [i, j] = [world.open('i'), world.open('j', world.log.view({ beforeAppend: () => held.then(() => 'none') }))]
   await open(world, i, j)
   expect(await spend(world, j, 80)).toBe('spent it')
-  const { promise, resolve: letGo } = Promise.withResolvers<void>()
+  const { promise, resolve: resumeDeadlines } = Promise.withResolvers<void>()
   held = promise
   world.put(HARD)
   const answers = [spend(world, i, 90), spend(world, i, 15)]
   // Long enough for a request to be written and granted.
   for (let turn = 0; turn < 5; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
-  letGo()
+  resumeDeadlines()
   expect(await Promise.all(answers)).toEqual(['spent', 'spent it'])
   expect(i.standing(HARD)!.spent.nano_usd).toBe(97)
 })

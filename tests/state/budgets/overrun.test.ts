@@ -62,12 +62,12 @@ test('whoever waits for a lease is sent away at once', async () => {
   let held = Promise.resolve()
   const budgets = world.open('i', world.log.view({ beforeAppend: () => held.then(() => 'none') }))
   const request = (await begin(world, budgets, 10)) as RequestBudgets
-  const { promise, resolve: letGo } = Promise.withResolvers<void>()
+  const { promise, resolve: resumeDeadlines } = Promise.withResolvers<void>()
   held = promise
   const waiting = begin(world, budgets, 90)
   request.endAttempt({ nanoUsd: 25, tokens: 1, exact: true })
   expect(await waiting).toBe('overrun')
-  letGo()
+  resumeDeadlines()
 })
 
 test('the others let nobody in once they have read of it, though their leases hold enough', async () => {

@@ -1,6 +1,6 @@
 // Money that is free and leased to others: whoever is short of it gets it, also where the log is slow.
 import { expect, test } from 'bun:test'
-import { pause } from '../../../src/lib/event-loop/sleep.ts'
+import { sleep } from '../../../src/lib/event-loop/sleep.ts'
 import type { MemoryFaults } from '../../../src/log/memory.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'
@@ -11,7 +11,7 @@ import { worldsClosedAfterEach } from './worlds.ts'
 const worldOf = worldsClosedAfterEach()
 /** A record takes so long: more than half of the half second that others have at least. */
 const SLOW_MS = 350
-const SLOW: MemoryFaults = { beforeAppend: () => pause(SLOW_MS, new AbortController().signal).then(() => 'none') }
+const SLOW: MemoryFaults = { beforeAppend: () => sleep(SLOW_MS, new AbortController().signal).then(() => 'none') }
 
 const reserve = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number) => {
   const request = budgets.of(TENANT, 'key_1', null, world.nowMs)!
@@ -77,7 +77,7 @@ test('what is granted when nobody waits for it any more goes back where others a
 test('who stands behind what the log takes slowly waits on, as who was heard by it does', async () => {
   const scope = { type: 'key', id: 'key_1' } as const
   const world = worldOf(budgetRow({ limit_nano_usd: 1_000 }), budgetRow({ id: 'bud_2', scope, limit_nano_usd: 1_000 }))
-  const slow: MemoryFaults = { beforeAppend: () => pause(2_600, new AbortController().signal).then(() => 'none') }
+  const slow: MemoryFaults = { beforeAppend: () => sleep(2_600, new AbortController().signal).then(() => 'none') }
   const budgets = world.open('i', world.log.view(slow))
   const ask = async (key: string) => {
     const request = budgets.of(TENANT, key, null, world.nowMs)!

@@ -75,7 +75,7 @@ describe('the schemas', () => {
   test.each(enveloped.map((contract) => [contract.type, contract] as const))(
     'the recorded %s conforms, envelope and all',
     (type, contract) => {
-      expect(compileSchema(messageSchema(contract), 'draft-07').flawOf(examples[type])).toBeNull()
+      expect(compileSchema(messageSchema(contract), 'draft-07').firstError(examples[type])).toBeNull()
     },
   )
 
@@ -84,10 +84,10 @@ describe('the schemas', () => {
     const decision = compileSchema(documents.get('decision.json'), 'draft-07')
     for (const { type } of EVENT_CONTRACTS.filter(({ topic }) => topic === 'control')) {
       const recorded = examples[type] as { events: { type: string; data: unknown }[] }
-      expect([type, decision.flawOf(recorded)]).toEqual([type, null])
+      expect([type, decision.firstError(recorded)]).toEqual([type, null])
       for (const event of recorded.events) {
         const schema = compileSchema(documents.get(`${event.type}.json`), 'draft-07')
-        expect([event.type, schema.flawOf(event.data)]).toEqual([event.type, null])
+        expect([event.type, schema.firstError(event.data)]).toEqual([event.type, null])
       }
     }
   })
@@ -95,6 +95,6 @@ describe('the schemas', () => {
   test('names what is missing', () => {
     const { tenant_id: _, ...short } = (examples['request.settled'] as { data: Record<string, unknown> }).data
     const schema = compileSchema(schemaDocuments().get('request.settled.json'), 'draft-07')
-    expect(schema.flawOf(short)).toContain('tenant_id')
+    expect(schema.firstError(short)).toContain('tenant_id')
   })
 })

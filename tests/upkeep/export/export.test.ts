@@ -9,7 +9,7 @@ import { correctionsOf } from '../../../src/domain/registry/price-correction.ts'
 import { FEATURES } from '../../../src/domain/steering/override-target.ts'
 import { STRATEGIES } from '../../../src/domain/steering/policy.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
-import { nameFlaw } from '../../../src/lib/text/storable-text.ts'
+import { nameError } from '../../../src/lib/text/storable-text.ts'
 import type { SeedReport } from '../../../src/upkeep/bootstrap/step.ts'
 import { unsoundFlaw } from '../../../src/upkeep/bootstrap/validate.ts'
 import { exportedSections, exportedText, NOT_EXPORTED } from '../../../src/upkeep/export/bootstrap.ts'
@@ -225,7 +225,7 @@ const listOf = <Entry extends object>(entry: fc.Arbitrary<Entry>, key: (entry: E
 const slug = fc.constantFrom('acme', 'b-2', 'default')
 const owner = maybe(fc.constantFrom('acme', 'b-2'))
 /** A text that a name may be. */
-const label = text.filter((one) => nameFlaw(one) === null)
+const label = text.filter((one) => nameError(one) === null)
 const name = fc.constantFrom('null', '1', 'Yes', 'a b', 'x:y', '#z')
 
 const configuration = fc.record({

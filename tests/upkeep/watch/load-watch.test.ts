@@ -19,10 +19,10 @@ test('time in which the thread waited for a processor is no rest', () => {
     counted(ranMs, waitedMs)
     return times.since()
   }
-  expect(after(100, 600, 300)).toEqual({ ranMs: 100, restedMs: 0 })
-  expect(after(100, 620, 300)).toEqual({ ranMs: 20, restedMs: 80 })
-  expect(after(100, 640, 360)).toEqual({ ranMs: 20, restedMs: 20 })
-  expect(after(100, 670, 470)).toEqual({ ranMs: 30, restedMs: 0 }) // counted a moment later than the clock was read
+  expect(after(100, 600, 300)).toEqual({ ranMs: 100, idleMs: 0 })
+  expect(after(100, 620, 300)).toEqual({ ranMs: 20, idleMs: 80 })
+  expect(after(100, 640, 360)).toEqual({ ranMs: 20, idleMs: 20 })
+  expect(after(100, 670, 470)).toEqual({ ranMs: 30, idleMs: 0 }) // counted a moment later than the clock was read
   times.close()
   expect(times.since()).toBeUndefined()
 })

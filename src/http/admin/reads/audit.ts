@@ -1,7 +1,7 @@
 // `/admin/v1/audit`: the decisions that counted, newest first.
 import type { AuditEventView, AuditQueries } from '../../../../projections/audit/query.ts'
 import type { ControlReader } from '../../../domain/control.ts'
-import { pause } from '../../../lib/event-loop/sleep.ts'
+import { sleep } from '../../../lib/event-loop/sleep.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
@@ -46,7 +46,7 @@ const reachShown = async (headers: Headers, { audit }: AuditRouteDeps): Promise<
         param: 'X-Gateway-Min-Revision',
         retryAfterS: 1,
       })
-    await pause(POLL_MS)
+    await sleep(POLL_MS)
   }
 }
 

@@ -2,7 +2,7 @@
 // once a second from its place. The id of an event holds that place, so that a client that reconnects within a day
 // misses nothing.
 import type { LogPlace, RequestFilter, TailRow } from '../../../../projections/requests/query.ts'
-import { pause } from '../../../lib/event-loop/sleep.ts'
+import { sleep } from '../../../lib/event-loop/sleep.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import { sseFrame } from '../../../lib/text/sse.ts'
 import { GatewayError } from '../../../wire/errors.ts'
@@ -90,7 +90,7 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
       yield text === '' ? ': nothing new\n\n' : text
     }
     place = found?.reached ?? place
-    await pause(found?.isBehind === true ? Math.min(CATCH_UP_MS, timing.pollMs) : timing.pollMs, signal)
+    await sleep(found?.isBehind === true ? Math.min(CATCH_UP_MS, timing.pollMs) : timing.pollMs, signal)
   }
 }
 
