@@ -8,7 +8,7 @@ const AT_ONCE = 2
 const MAX_WAITING = 32
 
 const COST = `m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=1`
-/** The hash of no password, of the same cost as any other. */
+/** The hash of no password, of the usual cost. */
 const NO_HASH = `$argon2id$v=19$${COST}$${'A'.repeat(43)}$${'A'.repeat(43)}`
 
 /** Too many hashes wait already. */

@@ -9,7 +9,7 @@ export class MalformedResponse extends Error {
   override readonly name = 'MalformedResponse'
 }
 
-/** `chunked`: named once and alone. `unknown`: any other value. */
+/** `chunked`: named once and alone. `unknown`: another value. */
 type Coding = 'none' | 'chunked' | 'unknown'
 
 const MAX_HEADERS = 256

@@ -37,7 +37,7 @@ export interface ServerHandlers {
 
 export interface ServerOptions {
   readonly hostname: string
-  /** 0: any free port. */
+  /** 0: a free port. */
   readonly port: number
   /** Other processes may listen on the port too. */
   readonly reusePort: boolean
