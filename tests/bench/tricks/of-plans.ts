@@ -43,7 +43,7 @@ const deadlines = (): Trick => {
   const overdue = () => {}
   return {
     name: 'many deadlines on one timer',
-    at: 'lib/deadlines.ts',
+    at: 'lib/event-loop/deadlines.ts',
     unit: 'deadline that is kept',
     each: MANY,
     trick: () => {

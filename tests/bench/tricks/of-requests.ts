@@ -52,7 +52,7 @@ const heads = (): Trick => {
   const request = { method: 'POST', headers: HEADERS, body: null } as unknown as Parameters<typeof headText>[1]
   return {
     name: 'heads for the same headers object are put together once',
-    at: 'lib/http-client.ts',
+    at: 'lib/http-client/pool.ts',
     unit: 'request',
     each: MANY,
     trick: () => {
@@ -80,7 +80,7 @@ const member = (): Trick => {
   const next = () => JSON.stringify(`model-${serial++ % 20}`)
   return {
     name: 'a member is set without a list of all members',
-    at: 'lib/json-edit.ts',
+    at: 'lib/json/edit.ts',
     unit: 'request of 1 KB',
     each: MANY,
     trick: () => {
@@ -120,7 +120,7 @@ const answers = (): Trick => {
   const given = () => ({ answer: ANSWER, facts: facts(serial++, 'model-1') })
   return {
     name: 'an answer and its block go out in pieces, not as one text',
-    at: 'lib/server-output.ts, lib/json-edit.ts, wire/gateway-block.ts',
+    at: 'lib/http-server/output.ts, lib/json/edit.ts, wire/gateway-block.ts',
     unit: 'answer of 1 KB',
     each: MANY,
     trick: () => {
@@ -174,7 +174,7 @@ const headersOf = (bytes: Buffer): Map<string, string> => {
 
 const readHeads = (): Trick => ({
   name: 'heads of requests are read from their bytes, texts made of what is asked for',
-  at: 'lib/request-head.ts',
+  at: 'lib/http-server/request-head.ts',
   unit: 'head of 8 headers',
   each: MANY,
   trick: () => {

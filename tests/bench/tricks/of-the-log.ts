@@ -151,7 +151,7 @@ const unpacked = (): Trick => {
   const by = unpacking()
   return {
     name: 'what is packed is unpacked in WebAssembly, instead of JavaScript',
-    at: 'lib/lz4-unpack.ts',
+    at: 'lib/compression/lz4-unpack.ts',
     ...LONG_RECORDS,
     trick: by(lz4Unpacker()),
     plain: by(new Lz4Unpacker(null)),
