@@ -2,7 +2,10 @@
 import type { AppendLimits, NewRecord } from './port.ts'
 
 export const MAX_APPEND_RECORDS = 256
-/** What a topic must take at least (`log/kafka/topic-rules.ts`), without what surrounds the values: an append costs the same whatever is in it. */
+/**
+ * What a topic must take at least (`log/kafka/topic-rules.ts`), less the overhead around the values. The cost of an
+ * append does not depend on what the values hold.
+ */
 export const MAX_APPEND_BYTES = 448 * 1024
 export const APPEND_LIMITS: AppendLimits = {
   records: MAX_APPEND_RECORDS,
@@ -10,8 +13,9 @@ export const APPEND_LIMITS: AppendLimits = {
   longestBytes: MAX_APPEND_BYTES,
 }
 /**
- * Where they are packed, before they are: to a seventh mostly. Should that not be enough for the topic, the broker refuses them, and the sender takes fewer. A
- * record that does not fit a block of the packer, with its key, would leave all of its append as it is.
+ * Applies before packing, which mostly leaves a seventh. If the topic cannot take the packed append, the broker
+ * refuses it and the sender ships fewer records. A record that, with its key, does not fit a block of the packer
+ * leaves its whole append unpacked.
  */
 export const PACKED_LIMITS: AppendLimits = { records: 1_024, bytes: 2 * 1_048_576, longestBytes: 52 * 1024 }
 

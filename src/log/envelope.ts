@@ -1,4 +1,4 @@
-// The one place that writes CloudEvents envelopes. Everything but control decisions travels in one (structured mode, JSON).
+// Writes the CloudEvents envelopes (structured mode, JSON). Every record except control decisions has one.
 import type { LogRecord } from './port.ts'
 
 /** Where a record of a spool comes from: what makes its id, and what readers drop repeats by. */
@@ -10,7 +10,7 @@ export interface Origin {
   readonly sequence: number
 }
 
-/** What a reader gets. `data` is checked against the schema of `type` by whoever reads it. */
+/** What a reader gets. The consumer checks `data` against the schema of `type`. */
 export interface Envelope {
   readonly specversion: '1.0'
   readonly id: string
@@ -27,7 +27,10 @@ export interface Envelope {
   readonly data: unknown
 }
 
-/** Splices an envelope around data that is JSON text already, without parsing it. `id`: for events that have a name of their own (audit). */
+/**
+ * Puts an envelope around data that is JSON text, without parsing it. `id`: for events with an id of their own
+ * (audit).
+ */
 export const writeEnvelope = (
   origin: Origin,
   type: string,
@@ -41,7 +44,7 @@ export const writeEnvelope = (
   return `${toId}${id}${toSubject}${JSON.stringify(subject)}${toTime}${time}${toSequence}${origin.sequence}${toData}${dataJson}}`
 }
 
-/** What stands before id, subject, time, sequence and data: the same in all envelopes of a type. */
+/** The text before id, subject, time, sequence and data: equal in all envelopes of a type. */
 export class EnvelopeTexts {
   readonly toId = '{"specversion":"1.0","id":"'
   readonly toSubject: string
@@ -92,10 +95,10 @@ export const envelopeOf = (record: Pick<LogRecord, 'value' | 'parts'>): Envelope
   }
 }
 
-/** The type stands before anything that a client wrote. */
+/** The type precedes all text that a client wrote. */
 const HEAD_BYTES = 1_024
 
-/** Asks a record for its type without parsing it: false when it is certainly of another. */
+/** Tests the type of a record without parsing it: false when it is certainly another one. */
 export const typeFilter = (type: string): ((record: LogRecord) => boolean) => {
   const mark = Buffer.from(`"type":"${type}"`)
   return (record) => {

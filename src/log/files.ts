@@ -1,4 +1,4 @@
-// The few file operations that the spool makes, as a port: tests inject full and failing disks here, the simulation a whole disk of its own.
+// The file operations of the spool, as a port: tests inject full and failing disks, the simulation a whole disk.
 import {
   closeSync,
   fdatasync,
@@ -25,10 +25,13 @@ import { type HeldLock, tryLock } from './lock.ts'
 export interface Files {
   /** Makes an empty file, open for writing; one of that name is emptied. */
   create(path: string): number
-  /** Bytes written there in the file, which may be fewer than asked for. */
+  /** Bytes written at that position; may be fewer than requested. */
   write(descriptor: number, bytes: Uint8Array, start: number, length: number, position: number): number
   truncate(descriptor: number, length: number): void
-  /** Sends these bytes of a file to the disk without waiting for it; they are no more durable than before. A hint: what cannot be done is not done. */
+  /**
+   * Starts writing these bytes of a file to the disk without waiting; they are no more durable than before. A hint:
+   * failures are ignored.
+   */
   startWriting(path: string, start: number, length: number): void
   /** The system need not keep these bytes of a file in its memory; what is not on disk yet stays there. A hint as well. */
   dropCached(path: string, start: number, length: number): void
@@ -49,14 +52,14 @@ export interface Files {
   open(path: string): number
   read(descriptor: number, bytes: Uint8Array, start: number, length: number, position: number): number
   readWhole(path: string): Buffer
-  /** Cuts a file that nobody writes. */
+  /** Truncates a file without a writer. */
   cut(path: string, length: number): void
   /** Adds to a file, or makes it; durable. */
   append(path: string, bytes: Uint8Array | string): void
   /** With those above it; one that is there already stays as it is. */
   makeDirectory(path: string): void
   removeDirectory(path: string): void
-  /** Holds a directory for the life of this process; null: somebody does already. */
+  /** Locks a directory for the life of this process; null when it is locked already. */
   lock(directory: string): HeldLock | null
 }
 
@@ -88,15 +91,15 @@ export const nodeFiles: Files = {
   lock: tryLock,
 }
 
-/** What a failed file operation says, short: `ENOSPC`, `EIO`, ..., else the error's text. */
+/** The short code of a failed file operation: `ENOSPC`, `EIO`, ..., else the text of the error. */
 export const fileErrorCode = (error: unknown): string => codeOf(error) ?? String(error)
 
-/** Writes all of what a file begins with; throws what the disk says. */
+/** Writes all bytes at the start of a file; throws the error of the disk. */
 export const writeWhole = (files: Files, descriptor: number, bytes: Uint8Array): void => {
   for (let at = 0; at < bytes.length; ) at += files.write(descriptor, bytes, at, bytes.length - at, at)
 }
 
-/** Of a file that is begun anew under the same name. */
+/** For a file that is created again under the same name. */
 export const removeQuietly = (files: Files, path: string): void => {
   try {
     files.remove(path)

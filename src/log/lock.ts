@@ -1,5 +1,6 @@
-// A directory that one process holds for its life: BEGIN IMMEDIATE on a lock.db in it. The kernel frees it when the process dies.
-// Not EXCLUSIVE: of two that try at once neither got that, since each stands in the other's way as a reader, and a start made a spool more than it needed.
+// A directory that one process locks for its life: BEGIN IMMEDIATE on a lock.db in it. The kernel frees it when the
+// process dies. Not EXCLUSIVE: of two processes that try at once neither would get that, as each blocks the other as a
+// reader, and a start would make a spool too many.
 import { Database } from 'bun:sqlite'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ export interface HeldLock {
 /** A handle that the garbage collector takes gives its lock away, so each is kept here until it is released. */
 const held = new Set<Database>()
 
-/** Which file stands at a path now, as text; null: none. With its birth, since an inode is given out again. */
+/** The identity of the file at a path, as text; null: none. With its birth time, since an inode is reused. */
 const fileAt = (path: string): string | null => {
   const found = statSync(path, { throwIfNoEntry: false })
   return found === undefined ? null : `${found.ino} ${found.birthtimeMs}`
@@ -22,8 +23,8 @@ const fileAt = (path: string): string | null => {
 const openDatabase = (path: string): Database => new Database(path, { create: true, readwrite: true })
 
 /**
- * Takes the lock of an existing directory; null when somebody (this process too) holds it, or removes it meanwhile. `openFile` makes the file where there is
- * none. Throws what SQLite says of a file that stands there and cannot be opened.
+ * Locks an existing directory; null when it is locked already (by this process too), or removed meanwhile. `openFile`
+ * creates a missing file. Throws SQLite's error for a file that exists and cannot be opened.
  */
 export const tryLock = (directory: string, openFile = openDatabase): HeldLock | null => {
   const path = join(directory, 'lock.db')
@@ -33,7 +34,8 @@ export const tryLock = (directory: string, openFile = openDatabase): HeldLock | 
       return openFile(at)
     } catch (error) {
       if (isBusy(error)) return null
-      // It says the same of a folder that is gone (one made anew is another) as of one that may not be written, or of too many open files.
+      // SQLite reports the same error for a removed folder (one made again is another), one without write permission,
+      // and too many open files.
       const now = fileAt(directory)
       if (isUnopened(error) && (now === null || now !== folder)) return null
       throw error
@@ -48,12 +50,12 @@ export const tryLock = (directory: string, openFile = openDatabase): HeldLock | 
     database.run('BEGIN IMMEDIATE')
   } catch (error) {
     database.close()
-    // Of a file whose directory was just removed SQLite says many things.
+    // For a file in a directory that was just removed, SQLite reports various errors.
     if (isBusy(error) || fileAt(path) !== known) return null
     throw error
   }
-  // Who held it before may have removed the directory, and freed the lock of a file that nobody can find any more. What was there before the open and is there now
-  // is what was opened.
+  // The previous owner may have removed the directory and freed the lock of a file without a path. If the file before
+  // the open and the file now are the same, that one was opened.
   if (fileAt(path) !== known) {
     database.close()
     return null
@@ -67,7 +69,7 @@ export const tryLock = (directory: string, openFile = openDatabase): HeldLock | 
   }
 }
 
-/** Whether SQLite says that another connection holds what this one wants. */
+/** Whether SQLite reports that another connection holds the lock. */
 export const isBusy = (error: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(codeOf(error) ?? '')
 
 const isUnopened = (error: unknown): boolean => codeOf(error) === 'SQLITE_CANTOPEN'

@@ -1,4 +1,5 @@
-// The log in memory: for tests and simulations. Several views (one for each simulated instance) share one log, each with its own faults.
+// The log in memory: for tests and simulations. Several views (one for each simulated instance) share one log, each
+// with its own faults.
 
 import { appendProblem } from './append-limits.ts'
 import {
@@ -12,7 +13,9 @@ import {
   RecordRefused,
 } from './port.ts'
 
-/** `lost_answer`: written, and IndefiniteAppend is thrown. `lost_request`: not written, and IndefiniteAppend is thrown. */
+/**
+ * `lost_answer`: written, and IndefiniteAppend is thrown. `lost_request`: not written, and IndefiniteAppend is thrown.
+ */
 export type AppendFault = 'none' | 'unavailable' | 'refused' | 'lost_answer' | 'lost_request'
 
 export interface AppendCall {
@@ -29,7 +32,10 @@ export interface DeliverCall {
   readonly available: number
 }
 
-/** Each hook may wait, which delays the request, the answer or what a reader sees: a fast-check scheduler drives them. */
+/**
+ * Each hook may wait, which delays the request, the response or what a reader observes: a fast-check scheduler drives
+ * them.
+ */
 export interface MemoryFaults {
   beforeAppend?(call: AppendCall): AppendFault | Promise<AppendFault>
   /** After it was written (or not), before the answer. */
@@ -37,7 +43,10 @@ export interface MemoryFaults {
   /** How many of the available records the reader gets now; clipped to 1 .. available. */
   beforeDeliver?(call: DeliverCall): number | Promise<number>
   beforeEnd?(topic: string, partition: number): void | Promise<void>
-  /** While true, appends and `end` throw LogUnavailable and readers wait. Checked at every step; `wake()` after clearing it. */
+  /**
+   * While true, appends and `end` throw LogUnavailable and readers wait. Checked at every step; call `wake()` after
+   * clearing it.
+   */
   down?(): boolean
 }
 
@@ -51,7 +60,7 @@ export interface MemoryLogOptions {
 export interface MemoryLog extends EventLog {
   /** The same log as another instance sees it. Closing a view does not close the log. */
   view(faults?: MemoryFaults): EventLog
-  /** What stands there now, for assertions. */
+  /** The current records, for assertions. */
   records(topic: string, partition?: number): readonly LogRecord[]
   /** Loses everything from `end` on. */
   truncate(topic: string, partition: number, end: number): void

@@ -1,4 +1,5 @@
-// Opens the log from plain data, which can be sent to a thread: the serving thread, the sender and the snapshots each open their own.
+// Opens the log from plain data, which can be sent to a thread: the serving thread, the sender and the snapshot thread
+// each open their own.
 import { ownModuleUrl } from '../lib/own-files.ts'
 import { embeddedLog } from './embedded/log.ts'
 import { type KafkaSettings, kafkaAccess, kafkaLog } from './kafka/kafka.ts'
@@ -6,7 +7,7 @@ import type { EventLog } from './port.ts'
 
 export type LogSettings =
   | { readonly adapter: 'embedded'; readonly dataDir: string; readonly retentionMs: number }
-  /** `use` tells the clients of one process apart on the brokers. */
+  /** `use` distinguishes the clients of one process on the brokers. */
   | { readonly adapter: 'kafka'; readonly kafka: KafkaSettings; readonly use: string }
 
 /** Connects by use, not now. Threads are given this module and this function's name. */

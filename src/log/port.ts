@@ -1,6 +1,7 @@
-// The log: append, read, where it ends and where a moment begins; three adapters (kafka, embedded, memory), one contract (tests/contract/event-log.ts).
+// The log: append, read, its end, and the start of a moment. Three adapters (kafka, embedded, memory), one contract
+// (tests/contract/event-log.ts).
 
-/** One record as it stands in the log. `value` is null for a tombstone (compacted topics only). */
+/** One record of the log. `value` is null for a tombstone (compacted topics only). */
 export interface LogRecord {
   /** Position in the partition, from 0, without gaps. A safe integer: 2^53 records are not reached. */
   readonly offset: number
@@ -8,7 +9,10 @@ export interface LogRecord {
   readonly atMs: number
   readonly key: string | null
   readonly value: Uint8Array | null
-  /** What `value` says, from an adapter that holds it apart; its `value` is then made when it is asked for. Read through `envelopeOf`. */
+  /**
+   * The parts of `value`, from an adapter that stores them apart; `value` is then built on access. Read through
+   * `envelopeOf`.
+   */
   readonly parts?: EnvelopeParts
 }
 
@@ -29,11 +33,17 @@ export interface EnvelopeParts {
 export interface NewRecord {
   readonly key: string | null
   readonly value: Uint8Array | null
-  /** Of a caller that can write the value where it belongs, which spares a copy; `value` is then made when it is asked for. How long it is at most. */
+  /**
+   * Upper bound of the bytes of `value`, from a caller that can write the value in place, which spares a copy; `value`
+   * is then built on access.
+   */
   readonly valueBound?: number
   /** Writes the same; answers where it ends. Together with `valueBound`. */
   writeValue?(into: Buffer, at: number): number
-  /** The same object for records that look alike but for ids and numbers; a log that packs them looks for what repeats in the one before. */
+  /**
+   * The same object for records that differ in ids and numbers only; a log that packs them searches the previous one
+   * for repetitions.
+   */
   readonly like?: object
 }
 
@@ -47,9 +57,12 @@ export interface AppendLimits {
 }
 
 export interface ReadOptions {
-  /** The caller is done with a batch of records when it asks for the next: their memory may be used again. */
+  /** The caller is done with a batch of records when it requests the next: their memory may be reused. */
   readonly passing?: boolean
-  /** The caller wants records of this type: of the others, all but the first and the last of a batch may be left out. */
+  /**
+   * The caller uses records of this type only: of the others, all but the first and the last of a batch may be left
+   * out.
+   */
   readonly only?: string | null
 }
 
@@ -57,16 +70,18 @@ export interface EventLog {
   /** 256 records and 448 KiB where it is not given. */
   readonly limits?: AppendLimits
   /**
-   * Appends the records together and in order to one partition, durably; at most 256 records and 448 KiB at once, or what `limits` says.
-   * Throws `RecordRefused` when it is certain that nothing was written and never will be, `LogUnavailable` when it is certain that
-   * nothing was written but it may work later, `IndefiniteAppend` when they may or may not have been (resend or read forward to find out).
+   * Appends the records together and in order to one partition, durably; at most 256 records and 448 KiB at once, or
+   * what `limits` allows. Throws `RecordRefused` when it is certain that nothing was written and never will be,
+   * `LogUnavailable` when it is certain that nothing was written but it may work later, `IndefiniteAppend` when they
+   * may or may not have been (resend, or read forward to find out).
    */
   append(topic: string, partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void>
   /**
-   * Follows a partition from an offset, for ever: batches in order, every offset once (but see `only`), never an empty batch. Waits at the end.
-   * 0 means the first record that is still kept (retention). On a compacted topic, offsets that compaction removed are passed over.
-   * A gap ends it with `LogGap`; an offset that the partition does not have (truncated, recreated) with `LogReplaced`. While the log is
-   * unreachable it waits and retries. Ends quietly when the signal is aborted.
+   * Follows a partition from an offset, for ever: batches in order, every offset once (except with `only`), never an
+   * empty batch. Waits at the end. 0 means the first retained record. On a compacted topic, offsets that compaction
+   * removed are passed over. A gap ends it with `LogGap`; an offset that the partition does not have (truncated,
+   * recreated) with `LogReplaced`. While the log is unreachable it waits and retries. Ends without an error when the
+   * signal is aborted.
    */
   read(
     topic: string,
@@ -75,17 +90,18 @@ export interface EventLog {
     signal: AbortSignal,
     how?: ReadOptions,
   ): AsyncIterable<readonly LogRecord[]>
-  /** The first offset that does not exist. Throws `LogUnavailable` when it cannot be asked. */
+  /** The first offset that does not exist. Throws `LogUnavailable` when the log is unreachable. */
   end(topic: string, partition: number): Promise<number>
   /**
-   * Where a reader begins that needs what the log took since a moment: the first kept record of that log time or later, else the end; where only
-   * whole spools are known, the first kept record (0). What came just before may be of a later time where log time steps back: ask with a margin.
-   * Throws `LogUnavailable` when it cannot be asked.
+   * Where a reader begins that needs what the log took since a moment: the first retained record of that log time or
+   * later, else the end; where only whole spools have a time, the first retained record (0). Where log time steps
+   * back, an earlier record may have a later time: pass a moment with a margin. Throws `LogUnavailable` when the log
+   * is unreachable.
    */
   since(topic: string, partition: number, atMs: number): Promise<number>
   /** The partitions that exist now. Embedded `requests` and `operations` gain one for each spool; Kafka's are fixed. */
   partitions(topic: string): Promise<readonly number[]>
-  /** Whether the log answered within the last seconds; `detail` says what is wrong, for `/ready`. */
+  /** Whether the log responded within the last seconds; `detail` states the problem, for `/ready`. */
   health(): { readonly ok: boolean; readonly detail: string }
   close(): Promise<void>
 }
@@ -94,7 +110,10 @@ export interface EventLog {
 export class LogUnavailable extends Error {
   override readonly name: string = 'LogUnavailable'
 }
-/** A file of the embedded log cannot be read any more: waiting will not mend it. Stops a start; met later it degrades as an outage does. */
+/**
+ * A file of the embedded log is damaged: waiting does not fix it. Stops a start; while serving it degrades the
+ * instance as an outage does.
+ */
 export class LogDamaged extends LogUnavailable {
   override readonly name = 'LogDamaged'
 }
@@ -114,7 +133,9 @@ export class LogGap extends Error {
 export class LogReplaced extends Error {
   override readonly name = 'LogReplaced'
 }
-/** The stored settings of a topic are not what Gatelog needs; the message says which, where and what to do. */
+/**
+ * The stored settings of a topic are not what Gatelog needs; the message names the topic, the setting and the remedy.
+ */
 export class TopicMisconfigured extends Error {
   override readonly name = 'TopicMisconfigured'
 }

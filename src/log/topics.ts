@@ -1,4 +1,4 @@
-// The topics: names, partitions, retention. docs/topics.md says what each holds.
+// The topics: names, partitions, retention. docs/topics.md describes what each holds.
 import { sha256 } from '../lib/crypto/digest.ts'
 
 export interface Topic {
@@ -66,7 +66,8 @@ export const TOPICS = {
     retentionMs: DAY_MS,
     critical: false,
     embedded: 'shared',
-    // Who lives is said again after a power cut. The thread that serves says so each second, and would stand still for 10 to 60 ms on a slow disk.
+    // Announcements are published again after a power cut. The serving thread publishes each second, and would block
+    // for 10 to 60 ms on a slow disk.
     synced: false,
   },
   usage: {
@@ -97,7 +98,7 @@ export const TOPICS = {
 
 export type TopicName = keyof typeof TOPICS
 
-/** The partition of a key: SHA-256 modulo the count that the chain records. Ours to choose, never the client library's. */
+/** The partition of a key: SHA-256 modulo the count that the chain records. Defined here, never by a client library. */
 export const partitionOf = (key: string, count: number): number => {
   const digest = sha256(key)
   return new DataView(digest.buffer, digest.byteOffset).getUint32(0) % count

@@ -1,12 +1,12 @@
-// Waiting at the end of a shared topic: until somebody has committed, this process or another.
+// Waits at the end of a shared topic until this or another process commits.
 
 import { sleep } from '../../lib/event-loop/sleep.ts'
 
 const POLL_MS = 5
 /**
- * Where nobody has committed for a while, readers look less often: each look costs some 28 us (docs/decisions/0022). Topics that are looked
- * at as often are looked at at the same times: one wake-up of the thread instead of four, and what a look needs is in its
- * caches for all but the first. With the file that `upkeep/watch/load-watch.ts` keeps open 8.7 ms a second of an idle main thread instead of 18.3.
+ * Without commits for a while, readers poll less often: each poll costs some 28 us (docs/decisions/0022). Topics with
+ * the same interval are polled at the same times: one wake-up of the thread instead of four, and only the first poll
+ * finds the caches cold.
  */
 const IDLE_POLL_MS = 20
 const LIVELY_MS = 1_000
@@ -16,7 +16,7 @@ const LOOK_MS = 250
 /** By how long they are waited for. */
 const ticks = new Map<number, Promise<void>>()
 
-/** The next of the times that are so far apart, for all who wait for as long. */
+/** The next tick of this interval, shared by all waiters with the same interval. */
 const nextTick = (everyMs: number): Promise<void> => {
   const next = ticks.get(everyMs) ?? sleep(everyMs).then(() => void ticks.delete(everyMs))
   ticks.set(everyMs, next)
@@ -32,10 +32,13 @@ export class CommitWatch {
   #movedMs = Number.NEGATIVE_INFINITY
   #lookedMs = Number.NEGATIVE_INFINITY
 
-  /** `version` is another number after each commit of somebody else; what it throws counts as a change. */
+  /** `version` changes after each commit of another connection. If it throws, that counts as a change. */
   constructor(private readonly version: () => number | null) {}
 
-  /** Resolves when there may be something new: an own append, another process's commit, a file that was replaced, an abort, a close. */
+  /**
+   * Resolves when there may be something new: an append of this process, a commit of another process, a replaced file,
+   * an abort, a close.
+   */
   change(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
@@ -81,7 +84,7 @@ export class CommitWatch {
       this.#seen = version
       return moved
     } catch {
-      // Whoever waits looks for itself and reports what it finds.
+      // The waiting reader polls by itself and reports what it finds.
       return true
     }
   }

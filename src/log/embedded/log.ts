@@ -1,4 +1,5 @@
-// The log of one machine, without a broker: shared topics are SQLite files, `requests` and `operations` are the spools' own segments.
+// The log of one machine, without a broker: shared topics are SQLite files, `requests` and `operations` are the
+// segments of the spools.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { appendProblem } from '../append-limits.ts'
@@ -36,7 +37,10 @@ const known = new Map<string, Topic>(Object.values(TOPICS).map((topic) => [topic
 const SUFFIX = '.sqlite'
 const folderOf = (dataDir: string): string => join(dataDir, 'log')
 
-/** Whether anything was ever logged in a data folder. Makes nothing: files without a record, which a command that only looked has left, are no log. */
+/**
+ * Whether a data folder holds a record. Creates nothing. Files without a record, which a read-only command may have
+ * left, are no log.
+ */
 export const holdsLog = (dataDir: string): boolean => {
   const folder = folderOf(dataDir)
   if (!existsSync(folder)) return false

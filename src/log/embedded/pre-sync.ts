@@ -1,6 +1,7 @@
-// Lets the disk get ahead of a commit. SQLite's commit stands still until the disk has answered, and with it the thread that serves; a disk that has much to write
-// for others, the spool above all, answers after 80 to 230 ms. A file of our own that the runtime's pool syncs just before makes it write that, so that the commit
-// waits for its own pages only (docs/decisions/0048). A hint: nothing that is promised stands on it.
+// Syncs the disk before a commit. SQLite's commit blocks the serving thread until the disk acknowledges; a disk with
+// many pending writes of others, mainly of the spool, takes 80 to 230 ms for that. A file of its own, synced by the
+// runtime's thread pool just before, makes the disk write the pending pages first, so that the commit waits for its
+// own pages only (docs/decisions/0048). A hint: no promise depends on it.
 import type { Files } from '../files.ts'
 
 export interface DiskAheadDeps {
@@ -56,7 +57,7 @@ export class DiskAhead {
         files.close(descriptor)
       }
     } catch {
-      // The commit meets the same disk, and tells what is wrong with it.
+      // The commit reaches the same disk and reports the failure.
     }
     this.#quickUntilMs = nowMs() + JUST_MS
   }

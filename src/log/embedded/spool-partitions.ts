@@ -1,4 +1,5 @@
-// The spools of one machine as partitions: what `requests` and `operations` are without a broker. A partition is the number of a spool directory.
+// The spools of one machine as the partitions of `requests` and `operations` when there is no broker. A partition is
+// the number of a spool directory.
 import { existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { sleep } from '../../lib/event-loop/sleep.ts'
@@ -12,7 +13,7 @@ export interface SpoolReaderOptions {
   readonly directory: string
   readonly topic: SpoolTopic
   readonly pollMs: number
-  /** Records are not used once the next batch is asked for. */
+  /** Records are not used after the next batch is requested. */
   readonly passing: boolean
   /** Others than those of this type are left out, but for the first and the last of each batch. Null: none is. */
   readonly only: string | null
@@ -25,7 +26,7 @@ const BATCH_RECORDS = 256
 const encoder = new TextEncoder()
 const NOTHING = new Uint8Array(0)
 
-/** A record of a spool as the log has it. Most readers want its parts; its bytes are made for those who ask for them. */
+/** A record of a spool as the log returns it. Most readers use its parts; its bytes are built on first access. */
 class SpooledRecord implements LogRecord {
   constructor(readonly parts: SpoolRecord) {}
   get offset(): number {
@@ -44,8 +45,9 @@ class SpooledRecord implements LogRecord {
 }
 
 /**
- * Follows one topic of one spool. Offsets whose record was damaged, or whose writer failed, come as records with no bytes, which are no
- * envelope: readers count them as unreadable and go on. Whatever is yielded is durable, so a reader is never ahead of the log after a power cut.
+ * Follows one topic of one spool. Offsets whose record was damaged, or whose writer failed, become records without
+ * bytes, which are no envelopes: readers count them as unreadable and continue. Everything yielded is durable, so no
+ * reader is ahead of the log after a power cut.
  */
 export async function* readSpool(
   options: SpoolReaderOptions,
@@ -112,7 +114,10 @@ const onlyOf = (records: readonly LogRecord[], type: string): LogRecord[] =>
     .filter(({ parts }, at) => at === 0 || at === records.length - 1 || parts?.type === type)
     .map(({ offset, atMs, key, value }) => ({ offset, atMs, key, value }))
 
-/** Makes what the cursor read durable: the file, until one of its syncs came after its end; its directory when the file is another one. */
+/**
+ * Makes what the reader has read durable: the file, until one of its syncs came after its end; its directory when the
+ * file changed.
+ */
 const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor) => {
   let synced: number | null = null
   let whole: number | null = null
@@ -129,7 +134,7 @@ const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor
   }
 }
 
-/** The ends of spools, asked again and again: a cursor of each stays where it was. */
+/** The ends of spools, for repeated requests: one segment reader per spool keeps its position. */
 export const spoolEnds = () => {
   const cursors = new Map<string, SegmentCursor>()
   return {

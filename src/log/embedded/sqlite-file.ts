@@ -1,11 +1,11 @@
-// The SQLite file of a topic: opens it, and tells one that can no longer be read from one that is only in use.
+// The SQLite file of a topic: opens it, and distinguishes a damaged file from one that is only in use.
 import { Database } from 'bun:sqlite'
 import { basename } from 'node:path'
 import { codeOf } from '../../lib/process/error-code.ts'
 import { isBusy } from '../lock.ts'
 import { IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from '../port.ts'
 
-/** The failure that says which file and what to do, or null when the error is another one. */
+/** The failure that names the file and the remedy, or null for any other error. */
 export const damageOf = (path: string, error: unknown): LogDamaged | null => {
   const code = codeOf(error) ?? ''
   if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return null
@@ -18,7 +18,10 @@ export const damageOf = (path: string, error: unknown): LogDamaged | null => {
 export interface TopicFile {
   readonly path: string
   readonly compacted: boolean
-  /** False: a commit does not wait for the disk, only a checkpoint does, about every thousandth page. The file stays whole either way. */
+  /**
+   * False: a commit does not wait for the disk; only a checkpoint does, about every thousandth page. The file stays
+   * consistent either way.
+   */
   readonly synced: boolean
 }
 
@@ -38,7 +41,7 @@ export const openFile = ({ path, compacted, synced }: TopicFile): Database => {
   }
 }
 
-/** Moves the write-ahead log into the file and cuts it to nothing. False: a reader or writer is in the middle of something. */
+/** Moves the write-ahead log into the file and truncates it. False: another connection reads or writes. */
 export const emptyJournal = (database: Database, path: string): boolean => {
   try {
     return database.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0

@@ -1,4 +1,5 @@
-// One topic that several processes of one machine share: a SQLite file in WAL mode, never a blocking wait for others. synchronous=FULL unless the topic says otherwise.
+// A topic that several processes of one machine share: a SQLite file in WAL mode, never a blocking wait for others.
+// synchronous=FULL unless the topic sets otherwise.
 import type { Database } from 'bun:sqlite'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -170,7 +171,10 @@ export class SqliteTopic {
     return erased
   }
 
-  /** Older values of a key go; their rows stay, so that offsets go on without a gap, but are nobody's: only a tombstone has a key and no value. */
+  /**
+   * Removes older values of a key. Their rows stay, without a key, so that offsets have no gap: only a tombstone has a
+   * key and no value.
+   */
   private compact(partition: number, key: string): boolean {
     const older = `UPDATE p${partition} SET value = NULL, key = NULL WHERE key = ? AND value IS NOT NULL`
     return this.database.query(older).run(key).changes > 0

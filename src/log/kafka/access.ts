@@ -11,7 +11,7 @@ export interface KafkaSettings {
   readonly compression: 'lz4' | 'none'
 }
 
-/** `use` is appended to the client id, so that the brokers' logs and quotas tell the clients of one process apart. */
+/** `use` is appended to the client id, so that the brokers' logs and quotas distinguish the clients of one process. */
 export const kafkaAccess = (settings: KafkaSettings, use: string): ClusterOptions => {
   const { brokers, client_id, ssl, sasl_mechanism, sasl_username, sasl_password, compression } = settings
   const clientId = `${client_id}-${use}`

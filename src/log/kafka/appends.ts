@@ -1,9 +1,10 @@
-// Appends that are asked for together go together: one request for several partitions costs the broker and us little more than for one.
+// Batches simultaneous appends: one request for several partitions costs the broker and the client little more than
+// one for a single partition.
 import { appendBound, type ProduceAppend, type ProducedPartition } from './produce.ts'
 
 /** Of several, before they are packed; one that is larger goes alone. They share the time of one append. */
 const MOST_BYTES = 508 * 1024
-/** Who has less time left does not shorten that of the others: the broker is given as long as the shortest. */
+/** The shortest deadline of a request holds for the whole request, so only appends with similar deadlines share one. */
 const SIMILAR_MS = 100
 
 export interface WaitingAppend extends ProduceAppend {
@@ -13,7 +14,10 @@ export interface WaitingAppend extends ProduceAppend {
   reject(error: unknown): void
 }
 
-/** Of those that wait: the first, and what goes with it, which are taken out. None of them of the same partition: a broker takes one batch for each. */
+/**
+ * Takes the first waiting append, and those that can share its request, out of the list. At most one per partition: a
+ * broker takes one batch for each.
+ */
 export const takeTogether = (waiting: WaitingAppend[]): WaitingAppend[] => {
   const taken: WaitingAppend[] = []
   let bytes = 0

@@ -1,6 +1,7 @@
-// Reading and writing the bytes of Kafka's protocol: big-endian numbers, varints, and the "compact" and "tagged" forms of its newer versions.
+// Reads and writes the bytes of Kafka's protocol: big-endian numbers, varints, and the "compact" and "tagged" forms of
+// its newer versions.
 
-/** Reads past the end: the message is not what its version says. */
+/** A read past the end: the message does not match its version. */
 export class ShortRead extends Error {
   override readonly name = 'ShortRead'
 }
@@ -78,7 +79,7 @@ export class ByteReader {
     return Array.from({ length: Math.max(0, length) }, item)
   }
 
-  /** Tagged fields: those asked for are read from their own bytes, the others skipped. */
+  /** Tagged fields: the listed ones are read from their own bytes, the others skipped. */
   tagged = (known: Readonly<Record<number, (field: ByteReader) => void>> = {}): void => {
     const count = this.uvarint()
     for (let index = 0; index < count; index++) {

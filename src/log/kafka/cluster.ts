@@ -1,4 +1,4 @@
-// Who leads which partition, and connections to them: found out again whenever an answer says that it changed.
+// The leaders of partitions, and connections to them. Refreshed whenever a response reports a change.
 import { hostPort } from '../../lib/http/host-port.ts'
 import { LogUnavailable } from '../port.ts'
 import { type Address, type BrokerConnection, type KafkaAccess, openConnection } from './connection.ts'
@@ -14,7 +14,10 @@ export interface Leader {
 export type Purpose = 'append' | 'ask'
 
 export interface Cluster {
-  /** Of the topics named; a topic that does not exist has an error. Asks the brokers, each in turn, until one answers or the time is up. */
+  /**
+   * Of the topics named; a missing topic has an error. Queries one broker after the other until one responds or the
+   * time is up.
+   */
   metadata(topics: readonly string[], timeoutMs: number): Promise<Metadata>
   /** From memory unless `forget` was called for the topic. Throws LogUnavailable when there is none. */
   leader(topic: string, partition: number, timeoutMs: number): Promise<Leader>
@@ -68,7 +71,7 @@ class KafkaCluster implements Cluster {
 
   async metadata(topics: readonly string[], timeoutMs: number): Promise<Metadata> {
     const deadlineMs = performance.now() + timeoutMs
-    // Whoever answered last is asked first: one that hangs would take the time of all the others.
+    // The broker that responded last is first: a hanging broker would use up the time of the others.
     const preferred = this.preferred === null ? [] : [this.preferred]
     const candidates = [...preferred, ...this.known.values(), ...this.bootstrap]
     let problem = 'no broker is known'

@@ -1,4 +1,5 @@
-// One connection to one broker. The only file that touches kafkajs: its connections, TLS, SASL and older requests; deadlines and Produce are ours.
+// One connection to one broker. The only file that uses kafkajs: its connections, TLS, SASL and older requests.
+// Deadlines and Produce are implemented here.
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import type { SASLOptions } from 'kafkajs'
@@ -35,9 +36,15 @@ export interface TopicToCreate {
 
 export interface BrokerConnection {
   readonly open: boolean
-  /** Sends a body and resolves with the body of the answer. A deadline that passes closes the connection: everything else under way on it fails too. */
+  /**
+   * Sends a body and resolves with the body of the response. A deadline that passes closes the connection, so
+   * everything else under way on it fails too.
+   */
   request(api: Api, body: Buffer, timeoutMs: number): Promise<Uint8Array>
-  /** The broker's error code for this partition, 0 when every in-sync replica has the records. Throws when there was no answer. What is asked for in one turn may go together. */
+  /**
+   * The broker's error code for this partition, 0 when every in-sync replica has the records. Throws without a
+   * response. Appends of one iteration of the event loop may share a request.
+   */
   produce(append: ProduceAppend, timeoutMs: number): Promise<number>
   createTopics(topics: readonly TopicToCreate[], timeoutMs: number): Promise<void>
   /** Effective settings of each topic. */
@@ -50,7 +57,7 @@ export interface BrokerConnection {
 const ANSWER_MARGIN_MS = 300
 const TOPIC_RESOURCE = 2
 
-/** Loaded with the first connection: more than 300 modules, for each thread anew, that an embedded log does not need. */
+/** Loaded with the first connection: more than 300 modules for each thread, which an embedded log does not need. */
 const loadClasses = async () => {
   const broker = import('kafkajs/src/broker/index.js')
   const pool = import('kafkajs/src/network/connectionPool.js')
@@ -187,7 +194,9 @@ const requireVersions = (broker: Broker, { host, port }: Address): void => {
   }
 }
 
-/** Sends a frame of ours as it stands, past the copies that kafkajs makes of a request; its queue finds the answer. */
+/**
+ * Sends a frame as it is, without the copies that kafkajs makes of a request; its request queue matches the response.
+ */
 const exchange = (connection: Connection, api: Api, frame: (correlationId: number) => Buffer): Promise<Uint8Array> =>
   new Promise((resolve, reject) => {
     if (!connection.isConnected()) throw new Error('the connection is closed')
@@ -235,8 +244,8 @@ const track = (sockets: Set<Socket>, socket: Socket): Socket => {
 }
 
 /**
- * kafkajs looks at its queue again after every answer by a timer of negative length, which renews itself: a thousand wake-ups a second for
- * each connection, and a TimeoutNegativeWarning. A look is only needed when something waits.
+ * After every response kafkajs checks its queue by a timer of negative length that renews itself: a thousand wake-ups
+ * a second for each connection, and a TimeoutNegativeWarning. A check is only needed while requests wait.
  */
 const calm = (queue: ConnectionPool['pool'][number]['requestQueue']): void => {
   queue.scheduleCheckPendingRequests = () => {

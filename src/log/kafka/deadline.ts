@@ -1,4 +1,5 @@
-// How long one call of the Kafka log may take. Never by the wall clock: a step back of it would let work go on behind a call that has ended.
+// The deadline of one call of the Kafka log. Never by the wall clock: if it steps back, work would continue after its
+// call has ended.
 import { LogUnavailable } from '../port.ts'
 
 export interface Limits {
@@ -15,14 +16,14 @@ const GRACE_MS = 50
 export const leftMs = ({ deadlineMs }: Pick<Limits, 'deadlineMs'>): number =>
   Math.max(1, deadlineMs - performance.now())
 
-/** Throws LogUnavailable unless `minMs` are left and nobody has given up: to be asked right before something is sent. */
+/** Throws LogUnavailable unless `minMs` are left and the call is not aborted. Called right before something is sent. */
 export const requireTime = (limits: Limits, minMs: number): void => {
   if (limits.signal.aborted || leftMs(limits) < minMs) throw new LogUnavailable('no time was left to send it')
 }
 
 /**
- * The outcome of the work, unless the deadline or an abort comes first: neither takes back what was sent, they end the waiting, and the work is told to
- * send nothing more. `failure` says what is thrown then.
+ * The outcome of the work, unless the deadline or an abort comes first. Neither takes back what was sent: they end the
+ * wait, and the work sends nothing more. `failure` makes the error that is thrown then.
  */
 export const withDeadline = async <T>(
   limitMs: number,

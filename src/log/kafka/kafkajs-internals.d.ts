@@ -1,4 +1,4 @@
-// The parts of kafkajs 2.2.4 that its own types do not show. Used by connection.ts alone; docs/decisions says why.
+// The parts of kafkajs 2.2.4 that its own types omit. Used by connection.ts alone; the reason is in docs/decisions.
 declare module 'kafkajs/src/broker/index.js' {
   export interface ConfigEntry {
     readonly configName: string

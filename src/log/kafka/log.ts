@@ -1,4 +1,5 @@
-// The log on Kafka. Appends: acks=all, never idempotent, never in a transaction, never sent twice by itself; repeats are the caller's to make and to drop.
+// The log on Kafka. Appends use acks=all, no idempotence and no transactions, and are never retried here: the caller
+// repeats, and readers drop repeats.
 
 import { APPEND_LIMITS, appendProblem, PACKED_LIMITS } from '../append-limits.ts'
 import { type EventLog, IndefiniteAppend, LogReplaced, LogUnavailable, type NewRecord, RecordRefused } from '../port.ts'
@@ -29,8 +30,8 @@ const FRESH_MS = 6_000
 const TROUBLE_MS = 3_000
 
 /**
- * Opens nothing by itself but a question every two seconds for `health()`; connections come with use. Each call has connections of its own.
- * Throws at once when `brokers` is not a list of `host:port`.
+ * Opens nothing by itself except a metadata query every two seconds for `health()`; connections open on use. Each call
+ * has connections of its own. Throws at once when `brokers` is not a list of `host:port`.
  */
 export const kafkaLog = (options: KafkaLogOptions): EventLog => {
   const cluster = kafkaCluster(options)
@@ -74,7 +75,7 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
       ),
     end: (topic, partition) => offsetAt(cluster, { topic, partition }, LATEST, closed.signal),
     async since(topic, partition, atMs) {
-      // Asked for first: what comes in between is read.
+      // Queried first: records that arrive meanwhile are read.
       const end = await offsetAt(cluster, { topic, partition }, LATEST, closed.signal)
       const offset = await offsetAt(cluster, { topic, partition }, Math.max(0, atMs), closed.signal)
       return offset < 0 ? end : offset
@@ -128,7 +129,7 @@ const append = async (
   )
 }
 
-/** From here on the records may have been written, unless the broker says that they were not. */
+/** From here on the records may be written, unless the broker reports that they are not. */
 const send = async (
   connection: BrokerConnection,
   { topic, partition }: Target,
@@ -145,7 +146,7 @@ const send = async (
   if (code === CODE.none) return
   if (REFUSED.has(code)) throw new RecordRefused(`${name} refuses the record (error ${code})`)
   if (DENIED.has(code)) {
-    // Not the record's fault, and mended by an operator: whoever set it aside as refused would lose it.
+    // An operator fixes this, and the record is not the cause: a caller that sets refused records aside would lose it.
     throw new Denied(
       `this client may not write to ${topic} (error ${code}): \`gateway topics\` prints the ACLs it needs`,
     )
@@ -190,7 +191,10 @@ const offsetAt = async (
   return withDeadline(DEADLINE_MS, signal, work, (why) => new LogUnavailable(why))
 }
 
-/** Again, with fresh knowledge of the leaders, while nothing was written and there is time. What is thrown at last is LogUnavailable, or final. */
+/**
+ * Retries with refreshed leaders while nothing was written and there is time. The last error is LogUnavailable, or
+ * final.
+ */
 const retrying = async <T>(cluster: Cluster, topic: string, limits: Limits, attempt: () => Promise<T>): Promise<T> => {
   for (;;) {
     try {

@@ -1,5 +1,5 @@
-// Produce, the request that is made for every outcome: record batch and frame are written straight into one buffer, and sent as they stand.
-// kafkajs makes an object and several buffers of each record and a copy of the whole at each of five levels
+// Produce, the request for every outcome: record batch and frame are written straight into one buffer and sent as they
+// are. kafkajs makes an object and several buffers of each record and a copy of the whole at each of five levels
 // (docs/decisions/0038-produce-of-our-own.md).
 import { crc32c } from '../../lib/compression/compression.ts'
 import type { NewRecord } from '../port.ts'
@@ -86,7 +86,7 @@ const writePartition = (
   { nowMs, packer }: ProduceQuery,
 ): number => {
   into.writeInt32BE(partition, at)
-  // As of a record: its length stands before it, and is known once it is written.
+  // As with a record, the length precedes the batch and is known once the batch is written.
   const guessed = at + 4 + uvarintBytes(batchBound(records) + 1)
   const bytes = writeBatch(into, guessed, records, nowMs, packer) - guessed
   const batchAt = writeUvarint(into, at + 4, bytes + 1)
@@ -106,7 +106,7 @@ export const writeBatch = (
   const recordsAt = at + BATCH_HEAD_BYTES
   const packedEnd = packer?.write(into, recordsAt, records) ?? null
   const end = packedEnd ?? writeRecords(into, recordsAt, records)
-  // First offset and leader epoch are the broker's to fill in; both stand before what the checksum covers.
+  // The broker fills in first offset and leader epoch; the checksum does not cover them.
   into.fill(0, at, at + 16)
   into.writeInt32BE(end - at - 12, at + 8)
   into[at + 16] = 2

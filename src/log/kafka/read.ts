@@ -1,4 +1,5 @@
-// Follows one partition: assigned by us, from an offset we hold, on a connection of its own. No consumer group, so nothing to join or to lose.
+// Follows one partition, assigned by the caller, from a given offset, on a connection of its own. There is no consumer
+// group, so nothing to join or to lose.
 
 import { type LogGap, type LogRecord, LogReplaced } from '../port.ts'
 import type { Cluster, Leader } from './cluster.ts'
@@ -42,7 +43,7 @@ const MAX_FETCH_BYTES = 1024 * 1024
 const ENOUGH_BYTES = 1024 * 1024
 const MAX_BACKOFF_MS = 1_000
 
-/** One answer at a time, fetched when it is asked for: a slow consumer holds up its own reader and nothing is buffered. */
+/** One response at a time, fetched on request: a slow consumer delays its own reader only, and nothing is buffered. */
 export async function* follow(
   cluster: Cluster,
   place: Place,
@@ -155,7 +156,7 @@ class PartitionReader {
   private async outOfRange(connection: BrokerConnection, leader: Leader): Promise<Step> {
     const earliest = await this.offsetAt(connection, leader, EARLIEST)
     const latest = await this.offsetAt(connection, leader, LATEST)
-    // 0 asks for whatever is there: where retention is finite, that starts later.
+    // 0 means from the first record that exists: where retention is finite, that is later.
     if (this.next === 0 && this.next < earliest && !this.rule.keptForEver) {
       this.next = earliest
       return NOTHING
@@ -163,7 +164,7 @@ class PartitionReader {
     if (this.next < earliest || this.next > latest) {
       throw new LogReplaced(`${this.name} has offsets ${earliest} to ${latest}, not ${this.next}`)
     }
-    // In range after all: the broker no longer knows the epoch that we named.
+    // In range after all: the broker does not have the requested epoch any more.
     this.epoch = -1
     return NOTHING
   }
@@ -185,7 +186,7 @@ class PartitionReader {
     return open
   }
 
-  /** After a failure: ask again who leads, and connect anew. */
+  /** After a failure: queries the leader and connects again. */
   startOver(): void {
     this.rest = null
     this.cluster.forget(this.place.topic)

@@ -24,7 +24,7 @@ export class RecordWriter {
     const { key } = record
     if (key === null) this.keyBytes = -1
     else if (key !== this.key) this.keyBytes = Buffer.byteLength(key)
-    // How long the value is stands before it, in as many bytes as that takes, and may be known only once it is written.
+    // The length of the value precedes it as a varint, and may be known only after the value is written.
     let valueAt = at + this.headBytes(index, record.valueBound ?? record.value?.byteLength ?? -1)
     let bytes = -1
     if (record.writeValue !== undefined) bytes = record.writeValue(into, valueAt) - valueAt
@@ -41,7 +41,7 @@ export class RecordWriter {
     return end + 1
   }
 
-  /** What stands between the length of the record and its value, and the byte behind that. */
+  /** The bytes between the length of the record and its value, and the byte behind the value. */
   private fixedBytes(index: number, valueBytes: number): number {
     const { keyBytes } = this
     return 3 + varintBytes(index) + varintBytes(keyBytes) + Math.max(0, keyBytes) + varintBytes(valueBytes)

@@ -1,12 +1,13 @@
-// Record batches (format 2) as they stand in the log, and the rule that no offset is ever jumped over.
+// Record batches (format 2) as the log holds them, and the rule that no offset is skipped.
 
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { unpackLz4, unpackSnappy } from '../../lib/compression/compression.ts'
 import { LogGap, type LogRecord } from '../port.ts'
 import { ByteReader } from './bytes.ts'
 
-// The compressions that producers may choose. Ours choose LZ4 or none, but whoever may write to a topic can bring each of them
-// (and their client's default may be one): a batch that could not be read would hold up every reader of its partition for ever.
+// The compressions that producers may choose. Gateways use LZ4 or none, but any producer with write access may use
+// each of them (it may be the default of its client). A batch that cannot be read would block every reader of its
+// partition for ever.
 
 /** No batch of ours holds 3 MiB; a broker takes what packs into one. */
 const MAX_BATCH_BYTES = 64 * 1_048_576
@@ -46,10 +47,16 @@ const HEADER_BYTES = 12
 const LOG_APPEND_TIME = 0x08
 const CONTROL = 0x20
 
-/** The whole batches in a fetched piece; what is cut off at its end comes with the next fetch. Throws on bytes that are no batch. */
+/**
+ * The whole batches in fetched bytes; a batch cut off at the end comes with the next fetch. Throws on bytes that are
+ * no batch.
+ */
 export const readBatches = (bytes: Uint8Array): RecordBatch[] => takeBatches(bytes, Number.POSITIVE_INFINITY).batches
 
-/** As many of them as hold `enough` bytes once they are unpacked, one at least, and what is left: packed, a fetched piece may hold many times what it takes. */
+/**
+ * As many batches as hold `enough` bytes unpacked, one at least, and the rest: packed, fetched bytes may hold many
+ * times their size.
+ */
 export const takeBatches = (bytes: Uint8Array, enough: number): { batches: RecordBatch[]; rest: Uint8Array | null } => {
   const from = new ByteReader(bytes)
   const batches: RecordBatch[] = []
@@ -82,7 +89,8 @@ const readBatch = (firstOffset: number, from: ByteReader): RecordBatch => {
   const body = codec === 0 ? from : new ByteReader(unpackRecords(codec, from.take(from.remaining), firstOffset))
   const bytes = body.remaining
   const records = Array.from({ length: count }, () => readRecord(body, context))
-  // A marker of somebody's transaction takes an offset. It is handed on as a record without key and value: no offset is left out.
+  // The marker of a foreign transaction takes an offset. It becomes a record without key and value: no offset is left
+  // out.
   const plain = (attributes & CONTROL) === 0
   return {
     firstOffset,
@@ -113,7 +121,7 @@ const readRecord = (
 
 export interface Accepted {
   readonly records: readonly LogRecord[]
-  /** The next offset to ask for. */
+  /** The next offset to fetch. */
   readonly next: number
   /** Epoch of the last batch, or the one given when there was none. */
   readonly epoch: number
@@ -122,8 +130,8 @@ export interface Accepted {
 }
 
 /**
- * What of fetched batches follows on from `next`: what lies below is dropped (a batch is always fetched whole), a hole is a gap.
- * In a compacted topic holes are ordinary, also at the end of a batch.
+ * The records of fetched batches from `next` on: earlier ones are dropped (a batch is always fetched whole), a hole is
+ * a gap. In a compacted topic holes are ordinary, also at the end of a batch.
  */
 export const acceptBatches = (
   batches: readonly RecordBatch[],

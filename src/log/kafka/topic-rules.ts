@@ -17,7 +17,10 @@ const REPLICATION = 3
 const MIN_IN_SYNC = 2
 /** An append of 448 KiB, with room for what surrounds it. */
 export const MIN_MESSAGE_BYTES = 524_288
-/** `producer` keeps what we send as it is; for the others a broker may have to pack each batch anew, but every reader of ours and most others read them. */
+/**
+ * `producer` keeps batches as they are sent. With the others a broker may have to repack each batch, but every reader
+ * here and most others can read them.
+ */
 const OUR_COMPRESSION = ['producer', 'lz4', 'uncompressed', 'gzip']
 const HOUR_MS = 3_600_000
 const COMPACTED_MS = String(HOUR_MS)
@@ -36,10 +39,10 @@ export const wantedTopic = (topic: Topic, options: TopicNeeds, brokers: number):
       'retention.bytes': '-1',
       'compression.type': 'producer',
       'max.message.bytes': '1048588',
-      // Demanded of the critical topics only, but given to all: an outcome that was acknowledged is deleted from its spool.
+      // Required of the critical topics only, but set on all: an acknowledged outcome is deleted from its spool.
       'min.insync.replicas': String(Math.min(MIN_IN_SYNC, replication)),
       'unclean.leader.election.enable': 'false',
-      // What was erased or wrapped anew must go from the brokers' disks: by default an old segment may wait for ever.
+      // What was erased or wrapped again must leave the brokers' disks: by default an old segment may wait for ever.
       ...(topic.cleanup === 'compact' ? { 'segment.ms': COMPACTED_MS, 'max.compaction.lag.ms': COMPACTED_MS } : {}),
     },
   }
@@ -72,7 +75,7 @@ export const rowOf = ({ metadata, settings }: Held) => ({
   retentionMs: Number(settings.get('retention.ms') ?? 0),
 })
 
-/** The first thing that is wrong with a topic. Looser settings that lose nothing (longer retention, more replicas) are right. */
+/** The first problem of a topic. Looser settings that lose nothing (longer retention, more replicas) are accepted. */
 export const problemOf = (
   topic: Topic,
   held: Held,
@@ -148,7 +151,7 @@ export const explain = (
   return `${what}: a topic with another number of partitions is another log; restore the right one, or start over with a new topic`
 }
 
-/** The commands that allow gateways what they need, and others what they may read. `<...>` is for the operator to fill in. */
+/** The commands that grant gateways what they need, and consumers read access. The operator fills in `<...>`. */
 export const aclCommands = (bootstrap: string): string[] => {
   const tool = `kafka-acls.sh --bootstrap-server ${bootstrap} --add`
   const gateway = `${tool} --allow-principal User:<gateway>`

@@ -1,4 +1,5 @@
-// The topics as Kafka must hold them: made when they are missing, checked at every start. A setting that could lose or reorder records stops it.
+// The topics as Kafka must hold them: created when missing, checked at every start. A setting that could lose or
+// reorder records stops the start.
 
 import { LogUnavailable, TopicMisconfigured } from '../port.ts'
 import { TOPICS, type Topic } from '../topics.ts'
@@ -33,7 +34,10 @@ export interface TopicsReport {
 
 const DEADLINE_MS = 10_000
 
-/** Makes what is missing, then checks everything. Throws TopicMisconfigured, or LogUnavailable while the brokers cannot be asked. */
+/**
+ * Creates what is missing, then checks everything. Throws TopicMisconfigured, or LogUnavailable while no broker
+ * responds.
+ */
 export const ensureTopics = async (options: TopicsOptions): Promise<TopicsReport> =>
   withCluster(options, async (cluster, topics) => {
     const { found, brokers } = await describe(cluster, topics)
@@ -47,7 +51,7 @@ export const ensureTopics = async (options: TopicsOptions): Promise<TopicsReport
     return check(cluster, topics, options, new Set(missing.map(({ name }) => name)))
   })
 
-/** Throws TopicMisconfigured for the first topic that is missing or wrong, or LogUnavailable while the brokers cannot be asked. */
+/** Throws TopicMisconfigured for the first missing or wrong topic, or LogUnavailable while no broker responds. */
 export const checkTopics = async (options: TopicsOptions): Promise<TopicsReport> =>
   withCluster(options, (cluster, topics) => check(cluster, topics, options, new Set()))
 
@@ -96,7 +100,7 @@ const create = async (cluster: Cluster, topics: readonly TopicToCreate[]): Promi
   )
 }
 
-/** The first broker that the others know. Throws LogUnavailable. */
+/** The first broker of the cluster that can be connected. Throws LogUnavailable. */
 const anyBroker = async (cluster: Cluster): Promise<BrokerConnection> => {
   const { brokers } = await cluster.metadata([], DEADLINE_MS)
   const [broker] = brokers
@@ -106,13 +110,13 @@ const anyBroker = async (cluster: Cluster): Promise<BrokerConnection> => {
   })
 }
 
-/** Nobody has answered: that says nothing about the topics. */
+/** No broker responded: the state of the topics is unknown. */
 const unanswered = (what: string, error: unknown): LogUnavailable =>
   error instanceof LogUnavailable
     ? error
     : new LogUnavailable(`${what}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
 
-/** What the brokers said topic by topic; an error of another kind is none of theirs. */
+/** The brokers' errors by topic; none for an error of another kind. */
 const refusals = (error: unknown): { topic: string; code: number; message: string }[] => {
   if (!(error instanceof Error) || !('errors' in error) || !Array.isArray(error.errors))
     throw unanswered('whether the topics were created is not known', error)
@@ -120,8 +124,8 @@ const refusals = (error: unknown): { topic: string; code: number; message: strin
 }
 
 /**
- * Waits until the leader of every partition answers as such. The metadata names a leader a moment before that broker knows of its office,
- * and an append in between may or may not have happened.
+ * Waits until the leader of every partition serves it. The metadata names a leader a moment before that broker takes
+ * over, and an append in between may or may not happen.
  */
 export const untilServed = async (cluster: Cluster, names: readonly string[]): Promise<void> => {
   const deadlineMs = performance.now() + DEADLINE_MS

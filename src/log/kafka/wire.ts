@@ -1,4 +1,5 @@
-// The three requests that kafkajs knows only in versions without topic ids and leader epochs. Bodies only: kafkajs frames and sends them.
+// The three requests whose kafkajs versions lack topic ids and leader epochs. Bodies only: kafkajs frames and sends
+// them.
 import { ByteReader, ByteWriter } from './bytes.ts'
 
 export interface Api {
@@ -10,7 +11,7 @@ export const FETCH: Api = { name: 'Fetch', key: 1, version: 13 }
 export const LIST_OFFSETS: Api = { name: 'ListOffsets', key: 2, version: 7 }
 export const METADATA: Api = { name: 'Metadata', key: 3, version: 12 }
 
-/** Error codes of the protocol that are told apart here. */
+/** Error codes of the protocol that are distinguished here. */
 export const CODE = {
   none: 0,
   offsetOutOfRange: 1,
@@ -54,7 +55,7 @@ export interface Metadata {
 const NO_ID = new Uint8Array(16)
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 
-/** Asks for these topics only, and never creates one. */
+/** Queries these topics only, and never creates one. */
 export const metadataRequest = (topics: readonly string[]): Buffer => {
   const out = new ByteWriter().untagged()
   out.compactArray(topics, (name) => out.raw(NO_ID).compactText(name).untagged())
@@ -97,7 +98,7 @@ export const EARLIEST = -2
 export const LATEST = -1
 const UNCOMMITTED = 0
 
-/** `at`: EARLIEST or LATEST. The epoch fences a leader that was deposed and does not know it. */
+/** `at`: EARLIEST or LATEST. The epoch fences a deposed leader. */
 export const listOffsetsRequest = (topic: string, partition: number, leaderEpoch: number, at: number): Buffer => {
   const out = new ByteWriter().untagged().int32(-1).int8(UNCOMMITTED)
   out.compactArray([topic], (name) => {
@@ -134,7 +135,7 @@ export interface FetchQuery {
   readonly partition: number
   readonly leaderEpoch: number
   readonly offset: number
-  /** Epoch of the last record that was read, -1 for none: the broker then says when its history is another one. */
+  /** Epoch of the last record that was read, -1 for none: with it the broker reports a diverged history. */
   readonly lastEpoch: number
   readonly maxWaitMs: number
   readonly maxBytes: number
@@ -149,7 +150,7 @@ export interface Fetched {
 
 export const fetchRequest = (query: FetchQuery): Buffer => {
   const out = new ByteWriter().untagged()
-  // Replica -1: a consumer. Session 0, epoch -1: no fetch session, every request stands for itself.
+  // Replica -1: a consumer. Session 0, epoch -1: no fetch session, every request is complete.
   out.int32(-1).int32(query.maxWaitMs).int32(1).int32(query.maxBytes).int8(UNCOMMITTED).int32(0).int32(-1)
   out.compactArray([query], ({ topicId, partition, leaderEpoch, offset, lastEpoch, maxBytes }) => {
     out.raw(Buffer.from(topicId, 'hex'))
