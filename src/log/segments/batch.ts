@@ -1,5 +1,5 @@
-// The frames of one turn, before they are in a file: written at once seven of them take 1.0 us each, one by one 2.6 (`bench -- tricks`, batch).
-// When a batch is written, and what that gains, stands in `log/spool/file-spool.ts`.
+// The frames of one iteration of the event loop, before they are in a file: one write for all of them costs less than
+// one each (`bench -- tricks`, batch). `log/spool/file-spool.ts` decides when a batch is written.
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import { type FrameNumbers, frameBound, type SpoolTopic, sealFrame, writeUnsealed } from './frame.ts'
 import type { FrameSubject } from './frame-subject.ts'
@@ -15,7 +15,7 @@ export interface Batch {
   readonly abouts: FrameSubject[]
   /** Numbers of the first frame. */
   first: Counters
-  /** What stands for it in the file; null while frames are added. */
+  /** The packed bytes that the file gets for the batch; null while frames are added. */
   sealed: Sealed | null
 }
 
@@ -70,7 +70,10 @@ export const sealedAsItIs = ({ buffer, bytes, ends }: Batch): Sealed => {
   return { buffer, bytes, ends, frames }
 }
 
-/** How much of it is in the file once so many bytes of it are written: frames, and the bytes that stand for them. */
+/**
+ * How much of the batch is in the file once so many of its bytes are written: whole frames, and the bytes that they
+ * take.
+ */
 export const wholeOf = (
   { ends, frames }: Sealed,
   written: number,

@@ -10,7 +10,7 @@ export const CHUNK_BUFFER_BYTES = 512 * 1024
 export const SPARE_BUFFERS = 6
 
 export class ChunkBuffers {
-  /** In which somebody may still read, and in which nobody does. */
+  /** Buffers that readers may still use, and free ones. */
   private readonly left: Buffer[] = []
   private readonly spares: Buffer[] = []
 

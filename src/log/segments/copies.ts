@@ -1,4 +1,5 @@
-// Records that are lost where they were written first, and stand once more at the head of a later segment because the disk would not sync them.
+// Records that are lost where they were written first, and repeated at the head of a later segment because the disk
+// refused their sync.
 import type { Files } from '../files.ts'
 import { type Frame, headerOf, MAX_FRAME_BYTES, nextFrame, readFrame, type SegmentHeader } from './frame.ts'
 import { readSegmentHeader } from './header.ts'
@@ -18,7 +19,7 @@ export interface Lost {
   readonly to: number
 }
 
-/** Those of the lost records that later segments hold, in order. Their memory is their own. Throws what the disk says. */
+/** The lost records that later segments hold, in order. Their memory is their own. Throws the error of the disk. */
 export const copiesOf = (lost: Lost, files: Files): SpoolRecord[] => {
   const found = new Map<number, SpoolRecord>()
   for (const { ordinal, path } of listSegments(lost.directory, files)) {
@@ -33,7 +34,7 @@ export const copiesOf = (lost: Lost, files: Files): SpoolRecord[] => {
   return [...found.values()].sort((a, b) => a.record - b.record)
 }
 
-/** Copies stand first in a segment and in order, so it is read up to the first record that is not lost. */
+/** Copies are the first records of a segment and in order, so it is read up to the first record that is not lost. */
 const readCopies = (path: string, { from, to }: Lost, found: Map<number, SpoolRecord>, files: Files): void => {
   let header: SegmentHeader | null = null
   for (const frame of framesOf(path, files)) {

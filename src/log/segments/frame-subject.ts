@@ -1,5 +1,5 @@
-// Type and subject of a record, as bytes and as texts: records come in runs of a few subjects, of two types each, so the last ones are remembered. A look costs a
-// tenth of making texts of the bytes, or bytes of the texts.
+// Type and subject of a record, as bytes and as texts. Records come in runs of a few subjects, of two types each, so
+// the last ones are cached: a hit costs a tenth of decoding or encoding the texts.
 
 export interface FrameSubject {
   readonly type: string
@@ -9,9 +9,12 @@ export interface FrameSubject {
   readonly typeBytes: number
 }
 
-/** Who writes compares texts with all of them before it misses, and serves requests. */
+/** The writer compares texts with all of them before a miss, on the serving thread. */
 const MOST_WRITTEN = 4
-/** Who reads makes two texts and a copy where it misses; a look at one that is another is mostly over with a word or a length. */
+/**
+ * On a miss the reader makes two texts and a copy; a comparison with another entry mostly ends at the first word or
+ * the length.
+ */
 export const MOST_READ = 16
 const WORD_BYTES = 4
 
@@ -42,7 +45,10 @@ export const subjectOf = (type: string, subject: string): FrameSubject => {
   return written.add({ type, subject, bytes: Buffer.from(type + subject), typeBytes: Buffer.byteLength(type) })
 }
 
-/** Of bytes that were read, the same object while it is remembered: the type stands from `from` on, the subject from `subjectAt` on, to before `to`. */
+/**
+ * Of bytes that were read, the same object while it is cached: the type is at `from`, the subject at `subjectAt`, up
+ * to `to` (exclusive).
+ */
 export const subjectIn = (buffer: Buffer, from: number, subjectAt: number, to: number): FrameSubject => {
   const { all } = read
   const typeBytes = subjectAt - from
@@ -56,7 +62,10 @@ export const subjectIn = (buffer: Buffer, from: number, subjectAt: number, to: n
   return read.add({ type, subject, bytes: Buffer.from(buffer.subarray(from, to)), typeBytes })
 }
 
-/** Whether the bytes stand in `buffer` at `at`. In words, and from the end, as most begin alike: 0.08 us for 80 bytes that are the same, the runtime's own takes 0.2. */
+/**
+ * Whether the bytes are in `buffer` at `at`. Compares four bytes at a time and from the end, as most begin alike: less
+ * than half the time of the runtime's own comparison for 80 equal bytes.
+ */
 const isAt = (bytes: Buffer, buffer: Buffer, at: number): boolean => {
   let left = bytes.length
   for (; left >= WORD_BYTES; left -= WORD_BYTES) {

@@ -1,11 +1,11 @@
-// How a record stands in a segment file: magic, CRC-32, length, numbers, then type, subject and data as UTF-8. Frames in one that is `packed` have no checksum of
-// their own. Pure.
+// The segment frame, the form of a record in a segment file: magic, CRC-32, length, numbers, then type, subject and
+// data as UTF-8. Frames inside a `packed` frame have no checksum of their own. Pure.
 import { charsOf, type TextPieces, wholeText, writeText } from '../../lib/text/text-pieces.ts'
 import { type FrameSubject, subjectIn, subjectOf } from './frame-subject.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
 const MAGIC = 0x32_4c_fe_ff
-/** Of frames without a checksum of their own, which only stand in others. */
+/** Of frames without a checksum of their own, which occur inside packed frames only. */
 const UNSEALED_MAGIC = 0x33_4c_fe_ff
 /** What both begin with. */
 const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c])
@@ -15,13 +15,16 @@ const MAX_PAYLOAD_BYTES = 256 * 1024
 /** No frame is longer. */
 export const MAX_FRAME_BYTES = FRAME_HEAD_BYTES + MAX_PAYLOAD_BYTES
 
-/** What one process writes to its segments. `header` opens a segment, `carried` repeats an open admission at its head, `packed` holds records (`packed-frames.ts`). */
+/**
+ * What a process writes to its segments. `header` opens a segment, `carried` repeats an open admission at its head,
+ * `packed` holds records (`packed-frames.ts`).
+ */
 export const FRAME_TOPICS = ['requests', 'operations', 'carried', 'header', 'packed'] as const
 type StoredTopic = (typeof FRAME_TOPICS)[number]
 export type FrameTopic = Exclude<StoredTopic, 'packed'>
 export type SpoolTopic = 'requests' | 'operations'
 
-/** The numbers of a frame: which record of the spool it is, its offset in its topic, and its sequence in (epoch, topic). */
+/** The numbers of a frame: its record within the spool, its offset in its topic, and its sequence in (epoch, topic). */
 export interface FrameNumbers {
   readonly record: number
   readonly offset: number
@@ -36,7 +39,7 @@ interface FrameParts extends FrameNumbers {
   readonly about: FrameSubject
   /** JSON text. */
   readonly data: string
-  /** Where it stands in the bytes that were scanned, and where the next one starts. */
+  /** Its position in the scanned bytes, and that of the next frame. */
   readonly start: number
   readonly end: number
   /** Copies the UTF-8 of `data`; answers where it ends. */
@@ -50,7 +53,7 @@ export interface Frame extends FrameParts {
 export interface PackedFrame extends FrameParts {
   readonly topic: 'packed'
 }
-/** As it stands in the file. */
+/** A frame in the form that the file holds. */
 export type StoredFrame = Frame | PackedFrame
 
 /** Bytes that a frame of these texts needs at most. */
@@ -119,7 +122,10 @@ const writeHead = (
   buffer.writeDoubleLE(numbers.atMs, at + 40)
 }
 
-/** Makes a packed frame of what is its payload already, from `at + FRAME_HEAD_BYTES` to `end`. How many it holds stands in the place of a subject's length too. */
+/**
+ * Makes a packed frame around its payload, which is at `at + FRAME_HEAD_BYTES` to `end`. The field of the subject's
+ * length holds the count too.
+ */
 export const frameAround = (buffer: Buffer, at: number, end: number, numbers: FrameNumbers, count: number): void => {
   writeHead(buffer, at, end, 'packed', numbers, 0, count)
   sealFrame(buffer, at, end)
@@ -131,7 +137,7 @@ export const sealFrame = (buffer: Buffer, at: number, end: number): void => {
   buffer.writeUInt32LE(checksum(buffer, at + 8, end), at + 4)
 }
 
-/** A frame in the bytes that were scanned, which must stay as they are: its texts are read when somebody asks for them. */
+/** A frame in scanned bytes, which must not change: its texts are decoded on access. */
 class ScannedFrame implements FrameParts {
   constructor(
     private readonly buffer: Buffer,
@@ -180,7 +186,7 @@ export const unsealedEnd = (buffer: Buffer, at: number, limit: number, record: n
   return isRecord && buffer.readDoubleLE(at + 16) === record ? end : -1
 }
 
-/** Of a packed frame that begins at `at`, if one does: what stands in the place of its offset. */
+/** The offset field of the packed frame at `at`; null where none begins there. */
 export const packedOffset = (buffer: Buffer, at: number): number | null =>
   FRAME_TOPICS[buffer[at + 12]!] === 'packed' ? buffer.readDoubleLE(at + 24) : null
 
@@ -191,7 +197,7 @@ export const frameTimeMs = (buffer: Buffer, at: number): number => buffer.readDo
 export const isWhole = (buffer: Buffer, at: number, limit: number): boolean =>
   limit - at >= FRAME_HEAD_BYTES && at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8) <= limit
 
-/** The frame that stands whole and undamaged at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
+/** The whole and undamaged frame at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
 export const readFrame = (buffer: Buffer, at: number, limit: number): StoredFrame | 'short' | 'damaged' => {
   if (limit - at < FRAME_HEAD_BYTES) return 'short'
   const payloadBytes = buffer.readUInt32LE(at + 8)
@@ -221,7 +227,10 @@ const scanned = (buffer: Buffer, at: number, end: number): StoredFrame | 'damage
 /** No frame of 64 KiB holds more. */
 export const MOST_PACKED = Math.floor((64 * 1024) / FRAME_HEAD_BYTES)
 
-/** What the head at `at` says of itself, damaged or not: how many records its frame holds, and where it ends. Null: it says nothing that can be so. */
+/**
+ * What the head at `at` claims, damaged or not: how many records its frame holds, and its end. Null: the claim is
+ * impossible.
+ */
 export const claimAt = (buffer: Buffer, at: number): { readonly records: number; readonly end: number } | null => {
   const payloadBytes = buffer.readUInt32LE(at + 8)
   const topic = FRAME_TOPICS[buffer[at + 12]!]
@@ -263,9 +272,12 @@ export interface SegmentHeader {
   readonly operations: number
   /** How many `carried` frames follow the header, copies not counted. */
   readonly carried: number
-  /** They stand there so often, each with its number as its sequence; once, and without numbers, when not given. */
+  /** How often carried frames are written, each with its number as its sequence. Absent: once, and without numbers. */
   readonly copies?: 2
-  /** The first record before it that was not durable yet: a settlement from there on may be lost, so its admission is carried. */
+  /**
+   * The first record before the segment that was not durable yet: a settlement from there on may be lost, so its
+   * admission is carried.
+   */
   readonly unsynced?: number
   readonly at_ms: number
 }

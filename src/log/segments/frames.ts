@@ -1,4 +1,5 @@
-// The frames of one segment file, which may still be written: by this process, by another thread of it, or by another process.
+// Reads the frames of one segment file, which may still be written: by this process, by another thread of it, or by
+// another process.
 
 import type { Files } from '../files.ts'
 import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
@@ -11,7 +12,7 @@ const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
 /** Reads one file after the other. Synchronous: at most 256 KiB more from the disk at each step. */
 export class SegmentFrames {
   descriptor: number | null = null
-  /** Nobody reads texts any more in what frames were given out from. */
+  /** No reader uses texts of the frames that were returned from these bytes. */
   isFree = true
   /** Bytes of it are not written twice while records that were given out may read their texts in it. */
   private buffer: Buffer = Buffer.allocUnsafe(0)
@@ -19,7 +20,7 @@ export class SegmentFrames {
   /** Those that were packed in the frame before `at`, which come first. */
   private readonly unpacked: UnpackedFrames
   private isLastUnpacked = false
-  /** The bytes at hand are `buffer[at, limit)`; `position` is where `buffer[limit]` stands in the file. */
+  /** The loaded bytes are `buffer[at, limit)`; `position` is the offset of `buffer[limit]` in the file. */
   private at = 0
   private limit = 0
   private position = 0
@@ -34,7 +35,7 @@ export class SegmentFrames {
     this.unpacked = new UnpackedFrames(recycling)
   }
 
-  /** Begins with a file, whose name must be there; throws what the disk says, and stays where it is. */
+  /** Opens a file, which must exist; throws the error of the disk, and keeps its position then. */
   open(path: string): void {
     const descriptor = this.files.open(path)
     this.close()
@@ -51,7 +52,7 @@ export class SegmentFrames {
     this.descriptor = null
   }
 
-  /** Memory of records that nobody uses any more serves again. */
+  /** Memory of records that are no longer in use is reused. */
   recycle(): void {
     this.buffers.recycle()
     this.unpacked.recycle()
@@ -112,7 +113,7 @@ export class SegmentFrames {
     this.at = limit
   }
 
-  /** Where the bytes at hand stand in the file. */
+  /** The offset of the loaded bytes in the file. */
   private get place(): number {
     return this.position - (this.limit - this.at)
   }

@@ -1,4 +1,4 @@
-// What stands at the head of a segment file.
+// The head of a segment file.
 import { type Files, nodeFiles } from '../files.ts'
 import {
   type FrameNumbers,
@@ -28,8 +28,8 @@ export const readSegmentHeader = (path: string, files: Files = nodeFiles): Segme
 }
 
 /**
- * Two copies of the header, then two of what is carried: a head that is damaged in one place still says all. Older heads would not do in its place, since what
- * settled the admissions that they carry may be in segments that are gone.
+ * Two copies of the header, then two of the carried frames: a head that is damaged in one place is still complete. An
+ * older head would not replace it, since the settlements of the admissions that it carries may be in deleted segments.
  */
 export const segmentHead = (header: SegmentHeader, carried: readonly CarriedFrame[]): Buffer => {
   const text = JSON.stringify(header)

@@ -1,6 +1,6 @@
-// Packs the frames of a batch before they are written: those of a gateway are much like the one of their kind before them, so that a fifth or a sixth is left to
-// be checked and given to the kernel. 0.76 us for a record of 2.9 KB, with its checksum and the file, instead of 0.83 where the file does not grow (`bench -- tricks`,
-// packed); in a gateway, where it does, 4 to 7 % of its requests at 32 at once, 10 at 256 (docs/decisions/0056-segments-packed.md).
+// Packs the frames of a batch before they are written. A record of a gateway is mostly like the last one of its kind,
+// so that a fifth or a sixth is left for the checksum and the kernel (`bench -- tricks`, packed;
+// docs/decisions/0056-segments-packed.md).
 
 import { BLOCK_BYTES, BLOCK_HEAD_BYTES, type Lz4Block, Lz4Models, lz4Block } from '../../lib/compression/compression.ts'
 import type { Batch, Sealed } from './batch.ts'
@@ -26,7 +26,10 @@ export class BatchPacker {
     return block === null ? null : new BatchPacker(block)
   }
 
-  /** The batch as units of at most 64 KiB, in memory that the next call writes over; null where its frames had better stand as they are. */
+  /**
+   * The batch as units of at most 64 KiB, in memory that the next call reuses; null where its frames are better
+   * unpacked.
+   */
   pack(batch: Batch): Sealed | null {
     const { ends: frameEnds, bytes } = batch
     if (frameEnds.length < FEWEST_FRAMES) return null
@@ -46,7 +49,7 @@ export class BatchPacker {
     return { buffer: this.#into, bytes: ends.at(-1)!, ends, frames }
   }
 
-  /** Writes `count` frames as one; answers where it ends. A frame that is longer than a block stands as it is. */
+  /** Writes `count` frames as one and returns its end. A frame that is longer than a block stays unpacked. */
   #unit({ buffer, ends, abouts, first: { record } }: Batch, first: number, count: number, at: number): number {
     const from = first === 0 ? 0 : ends[first - 1]!
     const bytes = ends[first + count - 1]! - from

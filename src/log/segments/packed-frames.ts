@@ -1,5 +1,6 @@
-// Frames that are packed in one, behind each other, as a block of LZ4 (docs/decisions/0056-segments-packed.md). Of such a frame `record` is the number of the first one
-// in it, `offset` how many bytes they are unpacked, `sequence` how many there are, and `atMs` the time of the first.
+// Consecutive frames in one packed frame, as an LZ4 block (docs/decisions/0056-segments-packed.md). In its head
+// `record` is the number of its first record, `offset` its unpacked bytes, `sequence` the count of its records, and
+// `atMs` the time of the first.
 import { BLOCK_BYTES, type Lz4Unpacker, lz4Unpacker } from '../../lib/compression/compression.ts'
 import {
   FRAME_HEAD_BYTES,
@@ -11,16 +12,19 @@ import {
   unsealedEnd,
 } from './frame.ts'
 
-/** How many bytes its frames need; none where it says what none can be. */
+/** The bytes that its frames need; 0 where the claim is impossible. */
 export const unpackedBytes = ({ offset }: PackedFrame): number => bytesOf(offset)
 
-/** Of the frame that begins at `at`, whose head is there; none where it is not packed. */
+/** The same of the frame at `at`, whose head is loaded; 0 where it is not packed. */
 export const unpackedBytesAt = (buffer: Buffer, at: number): number => bytesOf(packedOffset(buffer, at) ?? 0)
 
 const bytesOf = (offset: number): number =>
   Number.isInteger(offset) && offset >= 0 && offset <= BLOCK_BYTES ? offset : 0
 
-/** Writes the frames of a packed one, which stands in `buffer`, to `into` at `at`, where `unpackedBytes` are room. False: it holds none, or other than it says. */
+/**
+ * Unpacks the frames of a packed frame in `buffer` to `into` at `at`, which has room for `unpackedBytes`. False: its
+ * content does not match its head.
+ */
 export const unpackTo = (
   unpacker: Lz4Unpacker,
   into: Buffer,

@@ -1,10 +1,14 @@
-// How much of the segments the kernel's memory holds. Left alone, each write fills pages that nothing used before: where the host of a virtual machine backs
-// memory only when it is touched, that is a quarter of a full load's CPU, and in a container it fills its bound. Decision 45.
+// Limits how much of the segments the kernel's page cache holds. Without hints each write fills pages that were not
+// used before: where the host of a virtual machine backs memory on first touch, that is a quarter of the CPU of a full
+// load, and in a container it fills the memory limit (docs/decisions/0045).
 import type { Files } from '../files.ts'
 import type { SpoolKeeping } from '../spool/spool.ts'
 
 const SLICE_BYTES = 1024 * 1024
-/** So far behind its write is a slice let go: the projections read from memory what is younger, and the disk has had its time. */
+/**
+ * A slice is dropped so far behind its write: the projections read younger ones from memory, and the disk has had time
+ * to write it.
+ */
 const KEPT_SLICES = 64
 /** A hint that took longer means that the disk's queue is full: the writes would wait for it. */
 const SLOW_MS = 20
@@ -19,7 +23,10 @@ interface Slice {
 
 type Hints = Pick<Files, 'startWriting' | 'dropCached'>
 
-/** Sends what was written to the disk at once, and lets it go from memory when it is some 64 MiB old, so that the kernel takes the same pages again. */
+/**
+ * Starts writing new slices to the disk at once, and drops them from the page cache when they are some 64 MiB old, so
+ * that the kernel reuses the same pages.
+ */
 export class CachedPages {
   /** Sent, oldest first. */
   private readonly sent: Slice[] = []
@@ -65,6 +72,9 @@ export class CachedPages {
   }
 }
 
-/** Null where segments live until they are shipped: they are gone, and their pages taken again, before a disk need see them. */
+/**
+ * Null where segments live until they are shipped: they are deleted, and their pages reused, before the disk has to
+ * write them.
+ */
 export const cachedPagesOf = (keeping: SpoolKeeping, files: Files): CachedPages | null =>
   keeping.until === 'projected' ? new CachedPages(files) : null

@@ -24,8 +24,9 @@ export interface CursorOptions {
   /** Records are not used once `next` is called again: the same memory is read into all the time. */
   readonly passing?: boolean
   /**
-   * Nor are they here, but as many are given out as there are: where they do not fit one piece of memory, several are in use. And it asks until nothing is left: whether
-   * a segment is missing where it has reached the end is only looked at then.
+   * The caller does not use records after the next call, so their memory is reused. One call still returns as many
+   * records as there are: where they do not fit one buffer, several are in use. The caller reads until nothing is
+   * left: only at the end does the reader check whether a segment is missing.
    */
   readonly recycling?: boolean
   /** Bytes that are neither frames nor the unfinished end of the newest segment. */
@@ -38,15 +39,21 @@ export class SegmentCursor {
   private ordinal: number | null = null
   private header: SegmentHeader | null = null
   private readonly frames: SegmentFrames
-  /** Numbers below it were delivered already; those below `dropBelow` were not asked for. */
+  /** Numbers below it were returned already; those below `dropBelow` were not requested. */
   private expectedRecord = 0
   private dropBelow = 0
-  /** Copies, from a later segment, of records that are lost where the reader stands; they come before what is read next. */
+  /**
+   * Copies, from a later segment, of records that are lost at the reader's position; they are returned before anything
+   * else is read.
+   */
   private ahead: SpoolRecord[] = []
   /** The record in front of which copies were looked for. */
   private soughtBefore = 0
   private epoch: string | null = null
-  /** The numbers that come after everything given so far: whoever fills what is missing below them fills no copy that is still to come. */
+  /**
+   * The numbers after everything returned so far: a caller that fills gaps below them fills none of a copy that is
+   * still to come.
+   */
   readonly ends: Counters = { record: 0, requests: 0, operations: 0 }
   /** Whether the last `next` reached what is written now. */
   atEnd = false
@@ -59,7 +66,10 @@ export class SegmentCursor {
     )
   }
 
-  /** Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when the position was deleted. */
+  /**
+   * Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when
+   * the position was deleted.
+   */
   seek(start: CursorStart): boolean {
     this.close()
     if (!this.openAt(start)) return false
@@ -86,16 +96,20 @@ export class SegmentCursor {
     return this.header?.at_ms ?? 0
   }
 
-  /** The segment that is being read, to be synced by who wants what it reads to be durable; null before `seek` found one. */
+  /**
+   * The segment that is being read, for callers that sync it so that what they read is durable; null before `seek`
+   * found one.
+   */
   get file(): { readonly descriptor: number; readonly ordinal: number } | null {
     const { descriptor } = this.frames
     return descriptor === null || this.ordinal === null ? null : { descriptor, ordinal: this.ordinal }
   }
 
   /**
-   * What comes next, at most `limit` records of one segment, none more once they hold `bytes`, fewer when others lie between; see `atEnd`. `each` is told of a record
-   * as it is read, while its bytes are in the core's cache, and says as how many bytes it counts; that is void where this throws. Throws LogGap when a segment in the
-   * middle is gone.
+   * The next records: at most `limit` of one segment, none more once they hold `bytes`, fewer when other frames lie
+   * between; see `atEnd`. `each` is called with a record as it is read, while its bytes are in the CPU cache, and
+   * returns as how many bytes it counts; its results are void where this throws. Throws LogGap when a segment in the
+   * middle is missing.
    */
   next(limit: number, bytes = Number.POSITIVE_INFINITY, each?: (record: SpoolRecord) => number): SpoolRecord[] {
     const { passing = false, recycling = false } = this.options
@@ -158,8 +172,9 @@ export class SegmentCursor {
   }
 
   /**
-   * Records that the disk would not sync are written once more at the head of a later segment, which a power cut may leave whole while it takes them here: they
-   * are read there first, or they would be dropped behind what follows. True: the frame, a record or a header whose numbers begin at `to`, comes again after them.
+   * Records whose sync the disk refused are repeated at the head of a later segment. A power cut may leave that
+   * segment whole and take the originals: the copies are then returned first, or they would be dropped behind what
+   * follows. True: the frame, a record or a header whose numbers begin at `to`, is read again after them.
    */
   private isBehindCopies(frame: Frame, header: SegmentHeader, to: number): boolean {
     const from = Math.max(this.expectedRecord, this.dropBelow)

@@ -23,7 +23,7 @@ export interface SpoolRecord {
   writeData(into: Buffer, at: number): number
 }
 
-/** Its texts are read from the bytes of the segment when somebody asks for them: readers pass over most of what is not theirs. */
+/** Its texts are decoded from the bytes of the segment on access: readers pass over most records of others. */
 export class FrameOfSpool implements SpoolRecord {
   constructor(
     private readonly frame: Frame,

@@ -12,14 +12,18 @@ export const numberIn = (header: SegmentHeader, start: CursorStart): number =>
   'record' in start ? header.record : header[start.topic]
 export const numberFrom = (start: CursorStart): number => ('record' in start ? start.record : start.offset)
 
-/** The ordinal of the last segment that begins at or below a position; the oldest one when all begin above it; null when there is none. */
+/**
+ * The ordinal of the last segment that begins at or below a position; the oldest one when all begin above it; null
+ * without segments.
+ */
 export const segmentOf = (directory: string, start: CursorStart, files: Files): number | null => {
   const segments = listSegments(directory, files)
   let low = 0
   let high = segments.length - 1
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
-    // A segment without a header says nothing: the one before it is safe, records below the position are dropped.
+    // A segment without a header has no known numbers: the one before it is safe, as records below the position are
+    // dropped.
     const header = readSegmentHeader(segments[middle]!.path, files)
     if (header !== null && numberIn(header, start) <= numberFrom(start)) low = middle
     else high = middle - 1
@@ -27,7 +31,10 @@ export const segmentOf = (directory: string, start: CursorStart, files: Files): 
   return segments[beforeCopies(segments, low, files)]?.ordinal ?? null
 }
 
-/** A segment that begins with copies of what the disk would not sync may be torn, while the records themselves did survive in those before it. */
+/**
+ * A segment that begins with copies of unsynced records may be torn, while the records themselves survived in those
+ * before it.
+ */
 const beforeCopies = (segments: readonly SegmentFile[], at: number, files: Files): number => {
   let first = at
   let from = segments[at] === undefined ? undefined : readSegmentHeader(segments[at].path, files)?.unsynced

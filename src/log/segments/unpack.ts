@@ -1,5 +1,5 @@
-// What a reader of segments has unpacked and not given out yet. Several packed frames come to stand behind each other, so that those that were given out can be read
-// until the reader says that nobody does.
+// Frames that a reader of segments has unpacked and not returned yet. Several packed frames are unpacked behind each
+// other, so that returned frames stay readable until the reader releases them.
 import { lz4Unpacker } from '../../lib/compression/compression.ts'
 import { ChunkBuffers } from './chunk-buffers.ts'
 import { type Frame, type PackedFrame, readUnsealed } from './frame.ts'
@@ -22,12 +22,12 @@ export class UnpackedFrames {
     return this.at < this.#limit
   }
 
-  /** Those that are left will not be asked for. */
+  /** Drops the frames that are left. */
   forget(): void {
     this.at = this.#limit
   }
 
-  /** Memory of frames that nobody uses any more serves again. */
+  /** Memory of frames that are no longer in use is reused. */
   recycle(): void {
     this.#buffers.recycle()
   }
@@ -39,12 +39,15 @@ export class UnpackedFrames {
     return frame
   }
 
-  /** Whether so many more bytes can stand behind the frames that were given out, in the same memory. */
+  /** Whether so many more bytes fit behind the returned frames, in the same memory. */
   hasRoomFor(bytes: number): boolean {
     return this.buffer.length - this.#limit >= bytes
   }
 
-  /** Those of a packed frame, which stands in `from`, come next. `isFree`: nobody reads those before them any more. False: it holds none. */
+  /**
+   * Adds the frames of a packed frame in `from`. `isFree`: the frames before them are no longer in use. False: its
+   * content does not match its head.
+   */
   add(from: Buffer, packed: PackedFrame, isFree: boolean): boolean {
     const bytes = unpackedBytes(packed)
     if (isFree || !this.hasRoomFor(bytes)) {

@@ -1,4 +1,5 @@
-// Append-only segment files of one process: the writer. Records are numbered for ever; a number is never used twice, not even after a failure.
+// Append-only segment files of one process: the writer. Record numbers are permanent and never reused, not even after
+// a failure.
 import { join } from 'node:path'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
@@ -59,11 +60,11 @@ export interface SegmentWriterDeps {
   /** The numbers and the ordinal to go on with. */
   readonly next: Counters
   readonly nextOrdinal: number
-  /** As the newest head says, whose process is over: see `keptFrom`. */
+  /** From the newest head of an earlier process; see `keptFrom`. */
   readonly neededFrom?: number | null
   /** Keeps what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
   readonly keepUnsynced: boolean
-  /** Told of what was written; null: nobody is. */
+  /** Page-cache hints for what was written; null: none. */
   readonly cached?: CachedPages | null
   /** What the head of a new segment repeats. */
   carried(): Iterable<CarriedFrame>
@@ -96,7 +97,10 @@ export class SegmentWriter {
   unsyncedBytes = 0
   /** A sync failed: what is not synced is written again before anything else, so that records stay in order. */
   isAbandoned = false
-  /** The first record that the newest head did not know to be durable. A start reads from there, so it is not to be deleted. */
+  /**
+   * The first record that was not durable when the newest head was written. A start reads from there, so it must not
+   * be deleted.
+   */
   private neededFrom: number
   /** Not durable itself yet: a power cut may leave the head before it the newest. */
   private headUnsynced = false
@@ -144,7 +148,10 @@ export class SegmentWriter {
     return batch.sealed
   }
 
-  /** Writes the batch, into a new segment when this one is full. Throws what the disk says; what is not in the file then stays in the batch. */
+  /**
+   * Writes the batch, into a new segment when this one is full. Throws the error of the disk; what is not in the file
+   * then stays in the batch.
+   */
   flush(): void {
     const { batch } = this
     if (batch.bytes === 0) return
@@ -166,8 +173,8 @@ export class SegmentWriter {
   }
 
   /**
-   * Gives this segment up after a failure: cuts what is half written, takes what is whole out of the batch. The next flush opens a new segment.
-   * Returns how many frames were whole.
+   * Gives up this segment after a failure: cuts the torn end, takes the whole frames out of the batch. The next flush
+   * opens a new segment. Returns how many frames were whole.
    */
   leave(): number {
     const { batch } = this
@@ -189,8 +196,8 @@ export class SegmentWriter {
   }
 
   /**
-   * Makes everything flushed before the call durable. `onDurable` is called with it, before anything else is written: the next head must know of it.
-   * Throws when the disk refuses; call `abandon` then, never `sync` alone.
+   * Makes everything flushed before the call durable. `onDurable` is called with it, before anything else is written,
+   * since the next head depends on it. Throws when the disk refuses; call `abandon` then, never `sync` alone.
    */
   async sync(onDurable: () => void): Promise<void> {
     const covered = this.unsynced.length
@@ -207,7 +214,9 @@ export class SegmentWriter {
     onDurable()
   }
 
-  /** What a sync failed on is never synced again, by the next start neither: the kernel may call its lost pages clean. */
+  /**
+   * A file whose sync failed is never synced again, nor by the next start: the kernel may mark its lost pages clean.
+   */
   abandon(): void {
     noteRefusal(this.deps.directory, this.deps.files)
     this.leave()
@@ -215,7 +224,10 @@ export class SegmentWriter {
     this.isAbandoned = true
   }
 
-  /** Writes again, into a new segment, what no sync has covered; `flush` does it by itself. The frames keep their numbers, so readers drop the copies. */
+  /**
+   * Writes the records without a sync again, into a new segment; `flush` does it by itself. The frames keep their
+   * numbers, so readers drop the copies.
+   */
   rewriteUnsynced(): void {
     const again = this.unsynced
     const first = again[0]?.first
@@ -255,7 +267,10 @@ export class SegmentWriter {
     this.descriptor = null
   }
 
-  /** Begins a segment. It gets its name once its head is written, and what is written again with it: a segment that can be seen has a header, and takes the place of no other in part. */
+  /**
+   * Begins a segment. It gets its name once its head, and the records that are written again with it, are in the file:
+   * a segment with a name has a header, and never replaces another in part.
+   */
   open(first: Counters = this.batch.first, again: readonly Buffer[] = []): void {
     const { directory, files, instance, epoch, nowMs } = this.deps
     const carried = [...this.deps.carried()]
@@ -285,7 +300,8 @@ export class SegmentWriter {
     this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
     this.segmentSize = bytes.length
     this.segmentHeld = bytes.length
-    // As much again as is carried at least: where more is open than fits a segment, every batch would open one and copy all of it.
+    // Room for at least as much again as is carried: where more is open than fits a segment, every batch would open
+    // one and copy all of it.
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)
     this.deps.onSegment?.(this.ordinal, header)
     this.ordinal++

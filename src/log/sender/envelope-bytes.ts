@@ -1,4 +1,5 @@
-// Envelopes as bytes, for the sender: what many have in common is copied, what differs is written over it, and the data is copied as it stands in the spool.
+// Envelopes as bytes, for the sender: the common part is copied, what differs is written over it, and the data is
+// copied as the spool holds it.
 import { EnvelopeTexts, type Origin } from '../envelope.ts'
 import type { NewRecord } from '../port.ts'
 import type { SpoolRecord } from '../segments/segments.ts'
@@ -8,12 +9,12 @@ const MOST_DIGITS = 16
 const ZERO = 0x30
 const CLOSING_BRACE = 0x7d
 const SECOND_MS = 1_000
-/** `2026-11-25T12:00:00.000Z`: where the milliseconds stand. */
+/** The position of the milliseconds in `2026-11-25T12:00:00.000Z`. */
 const MILLISECONDS_AT = 20
 /** What a year beyond 9999 takes more. */
 const LONGER_TIME = 3
 
-/** Writes `value` over `previous`, a number of as many digits, which ends where `end` says: mostly one digit. */
+/** Writes `value` over `previous`, a number of as many digits, which ends at `end`: mostly one digit changes. */
 const overwrite = (into: Buffer, end: number, value: number, previous: number): void => {
   let place = end
   for (let rest = value, before = previous; rest !== before; before = Math.floor(before / 10)) {
@@ -23,7 +24,7 @@ const overwrite = (into: Buffer, end: number, value: number, previous: number): 
   }
 }
 
-/** What stands before the data, in all envelopes of a type and a subject: kept as it was last written. */
+/** The bytes before the data, in all envelopes of a type and a subject, as they were last written. */
 export class EnvelopeHead {
   readonly mostBytes: number
   private bytes = Buffer.alloc(0)

@@ -8,9 +8,9 @@ import { SegmentCursor, type SpoolRecord, type SpoolTopic } from '../segments/se
 import { readWatermark, setAside, writeWatermark } from '../spool/spool.ts'
 import { halvesOf, Lanes, type Shipment, type ShipTarget } from './shipments.ts'
 
-// How much the sender sends together: as much as the log takes, and less for a while where that turned out to be too much.
+// The size of the sender's batches: as much as the log takes, and less for a while after that was too much.
 
-/** So many batches stay small, before as much as the log says is tried again. */
+/** How many batches stay small before the log's full size is tried again. */
 const SMALL_BATCHES = 256
 
 export class AppendSizes {
@@ -32,7 +32,10 @@ export class AppendSizes {
     return exceeds(shipment, this.limits)
   }
 
-  /** Whether these may have been too much together, for the topic or for the time of an append; then the next ones are fewer. */
+  /**
+   * Whether these may have been too many at once, for the topic or for the time of an append; then the next batches
+   * are smaller.
+   */
   mayBeTooMuch(shipment: Shipment): boolean {
     const isLarge = exceeds(shipment, APPEND_LIMITS)
     if (isLarge) this.smallBatches = SMALL_BATCHES
@@ -72,28 +75,41 @@ export interface ShipOptions {
   onProgress(progress: ShipProgress): void
   /** Before the same batch is sent again; 100 ms to 5 s, doubled each time, when not given. */
   readonly backoffMs?: (attempt: number) => number
-  /** Nothing is shipped that a power cut could still take from the disk: outcomes would be told twice, and otherwise. `log.durability: host`. */
+  /**
+   * Ships nothing that a power cut could still take from the disk: such outcomes would be shipped twice, and differ.
+   * `log.durability: host`.
+   */
   readonly afterSync?: boolean
-  /** How long a batch waits for company after one that left nothing behind; 0 when not given. An append costs as much as shipping dozens of records. */
+  /**
+   * How long a batch waits for more records after one that left nothing behind; 0 when not given. An append costs as
+   * much as shipping dozens of records.
+   */
   readonly gatherMs?: number
   readonly files?: Files
 }
 
 /**
- * While batches gather or follow each other the watermark is written so often: a file takes the place of another, which costs as much as shipping a hundred records. What
- * is sent again after a crash, readers drop. Where they gather, how far it is is told as often, since a word costs both threads.
+ * While batches gather or follow each other, the watermark is written at this interval: replacing its file costs as
+ * much as shipping a hundred records. Readers drop what is sent again after a crash. Where batches gather, progress is
+ * reported at the same interval, since a message costs both threads.
  */
 const WATERMARK_MS = 250
 /** After so many without an answer, what may be too much is sent in halves. */
 const WHOLE_TRIES = 3
-/** What a batch leaves over of an append to one partition, or its last record would be an append of its own: hardly a record takes more. */
+/**
+ * The rest that a batch leaves free of an append to one partition, or its last record would be an append of its own:
+ * hardly a record takes more.
+ */
 const LEFT_BYTES = 64 * 1024
 /** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
 
 const defaultBackoffMs = (attempt: number): number => Math.min(5_000, 100 * 2 ** Math.min(attempt, 6))
 
-/** Ships from the persisted watermark on. Resolves true when drained, false when aborted; never throws for what the log does. */
+/**
+ * Ships from the persisted watermark on. Resolves true when drained, false when aborted; never rejects for a failure
+ * of the log.
+ */
 export const shipSpool = async (options: ShipOptions): Promise<boolean> => new Shipper(options).run()
 
 class Shipper {
@@ -102,9 +118,9 @@ class Shipper {
   private readonly sizes: AppendSizes
   private readonly files: Files
   private record: number
-  /** Nothing yet: one that comes after another, which failed, may have written what it did not tell. */
+  /** Nothing yet: after a failed sender, the log may hold records that it did not report. */
   private reported = -1
-  /** What the watermark says, and when that was written. */
+  /** The watermark that was written last, and when. */
   private written: number
   private writtenMs = 0
   private counts = { shipped: 0, resent: 0, refused: 0, damagedBytes: 0, lagMs: 0 }
@@ -164,13 +180,15 @@ class Shipper {
       try {
         this.save()
       } finally {
-        // Also where the disk does not take the watermark: whoever comes again opens the segment anew.
+        // Also where the disk refuses the watermark: the next attempt opens the segment again.
         this.cursor.close()
       }
     }
   }
 
-  /** Segments go only once they are shipped: a watermark that names an earlier record than they begin with was set back by a power cut. */
+  /**
+   * Segments are deleted only once they are shipped: a watermark before the first of them was set back by a power cut.
+   */
   private seek(): boolean {
     try {
       return this.cursor.seek({ record: this.record })
@@ -186,7 +204,8 @@ class Shipper {
     this.record = record
     const isDue = Math.abs(nowMs() - this.writtenMs) >= WATERMARK_MS
     if (isDue) this.save()
-    // Where batches gather, nobody waits for a word on each; behind the last one it is told when nothing more is found.
+    // Where batches gather, no request waits for a report of each; the last one is reported when nothing more is
+    // found.
     if (isDue || gatherMs === 0) this.report()
   }
 
@@ -210,7 +229,9 @@ class Shipper {
 
   private readonly load = (source: SpoolRecord): number => this.lanes.load(source)
 
-  /** One batch, which was loaded: its partitions side by side, each in order. Returns when the log has all of it, or when aborted. */
+  /**
+   * One loaded batch: its partitions in parallel, each in order. Returns when the log has all of it, or when aborted.
+   */
   private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
     await Promise.all(
       this.lanes.unload().map(async (shipments) => {
@@ -248,7 +269,10 @@ class Shipper {
     }
   }
 
-  /** Sends halves of several, which may only be too many; one that is refused by itself is set aside. False: it stays and is sent again. */
+  /**
+   * Halves a refused shipment of several records, which may only be too large; a single refused record is set aside.
+   * False: it stays and is sent again.
+   */
   private async refused(shipment: Shipment, error: RecordRefused): Promise<boolean> {
     if (shipment.records.length > 1) {
       this.sizes.mayBeTooMuch(shipment)

@@ -51,8 +51,8 @@ const MOST_SUBJECTS = 256
 const MOST_TYPES = 16
 
 /**
- * Where records of one type, subject and writer go, and what their envelopes begin with: found by the object that records about the same share. With
- * `log/segments/frame-subject.ts` 7.1 us of the sender's CPU for a record instead of 7.5, the median of 105 runs (docs/decisions/0038-produce-of-our-own.md).
+ * The partition of records of one type, subject and writer, and the head of their envelopes: found by the `about`
+ * object that such records share (docs/decisions/0038-produce-of-our-own.md).
  */
 interface Route {
   readonly about: FrameSubject
@@ -61,7 +61,7 @@ interface Route {
   readonly head: EnvelopeHead
 }
 
-/** Loads records into lanes; what is known of a subject is kept from batch to batch: 0.7 to 0.8 us for a record instead of 1.2 to 1.3 (`bench -- tricks`, lanes). */
+/** Sorts records into shipments. Routes of subjects are cached from batch to batch (`bench -- tricks`, lanes). */
 export class Lanes {
   private readonly bySubject = { requests: new Map<string, Destination>(), operations: new Map<string, Destination>() }
   private readonly byPartition = new Map<string, Lane>()

@@ -1,6 +1,6 @@
-// The serving thread's end of the sender: starts the worker, hears how far it is, starts it again when it dies. A thread of its own
-// takes 8.6 and 9.1 us of a request where the serving thread takes 88 (docs/decisions/0053-records-packed-for-kafka.md). To read, to wrap and to write
-// 200 records alone takes 3.4 to 5.3 us for each, up to a millisecond without a pause; the bell that the serving thread rings instead 8 ns (`bench -- tricks`, sender).
+// The serving thread's side of the sender: starts the worker, receives its progress, restarts it when it dies.
+// Shipping 200 records blocks a thread for up to a millisecond, so it has a thread of its own; waking that costs the
+// serving thread nanoseconds (`bench -- tricks`, sender; docs/decisions/0053-records-packed-for-kafka.md).
 import { ownModuleUrl } from '../../lib/own-files.ts'
 import type { SpoolTopic } from '../segments/segments.ts'
 import type { LocalSpool } from '../spool/spool.ts'
@@ -18,7 +18,7 @@ export interface SenderOptions extends ThreadLog {
   readonly afterSync: boolean
   /** As in `ShipOptions`. */
   readonly gatherMs: number
-  /** Something that people should see; the sender goes on by itself. */
+  /** A problem for an operator; the sender continues by itself. */
   onProblem?(problem: string): void
 }
 
@@ -33,7 +33,10 @@ export interface SenderStatus {
 export interface Sender {
   /** Give it to `openSpool` as `onFlushed`: the thread looks at once. A few microseconds. */
   wake(): void
-  /** Ships the spool of a dead process to its end, then deletes it, once nothing else of it is needed: `isOver` false says that it is. Settle its orphans first. */
+  /**
+   * Ships the spool of a dead process to its end, then deletes it, once nothing else needs it (`isOver` resolves false
+   * where something does). Settle its orphans first.
+   */
   drain(adopted: LocalSpool, isOver?: Promise<boolean>): void
   status(): SenderStatus
   /** Ends the thread. What is not shipped stays in the spool. */
@@ -93,7 +96,7 @@ class SenderThread implements Sender {
     const ended = new Promise<void>((resolve) => {
       this.stopped = resolve
     })
-    // A thread that hangs in the log's client is ended: its watermark only says less than it could.
+    // A thread that hangs in the log's client is ended: its watermark is only lower than it could be.
     const limit = setTimeout(() => this.stopped?.(), STOP_LIMIT_MS)
     this.post({ tell: 'stop' })
     await ended

@@ -1,4 +1,4 @@
-// The thread that ships: one log of its own, one loop for each spool. Told what to do by `thread.ts`.
+// The thread that ships: one log of its own, one loop for each spool. Controlled by messages of `thread.ts`.
 
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
@@ -34,7 +34,7 @@ export type FromSender =
 
 declare const self: Worker
 
-/** A thread that is told to stop looks up from its waiting after this at the latest. */
+/** The longest wait before a stop request takes effect. */
 const LONGEST_WAIT_MS = 250
 const AFTER_FAILURE_MS = 1_000
 
@@ -76,7 +76,7 @@ const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<voi
         if (drained) tell({ tell: 'drained', directory })
         return
       } catch (error) {
-        // The disk, or a segment that is missing: said, and tried again from the watermark.
+        // A failure of the disk, or a missing segment: reported, and retried from the watermark.
         const code = codeOf(error)
         tell({ tell: 'failed', directory, problem: `${code === null ? '' : `${code}: `}${String(error)}` })
         await sleep(AFTER_FAILURE_MS, stopping.signal)

@@ -1,15 +1,16 @@
-// How much of a spool nobody has taken yet, and which segments nobody needs any more. Pure bookkeeping on a few thousand marks.
+// How much of a spool is not consumed yet, and which segments no consumer needs. Pure bookkeeping on a few thousand
+// marks.
 
 import type { Counters } from '../segments/segments.ts'
 import type { SegmentMark } from './recovery.ts'
 
-/** Where the spool stood at a time: numbers that came next, bytes written before. */
+/** State of the spool at a time: the next numbers, and the bytes written before. */
 interface Mark extends Counters {
   readonly atMs: number
   readonly bytes: number
 }
 
-/** How far the consumers are. A topic that nobody consumes is Infinity. */
+/** How far the consumers are. A topic without consumers is Infinity. */
 export type Watermark = { readonly record: number } | { readonly requests: number; readonly operations: number }
 
 export interface BacklogReport {
@@ -49,7 +50,7 @@ export class Backlog {
     this.segments.push(segment)
   }
 
-  /** A batch of `bytes` is about to be written, whose first numbers are these. */
+  /** A batch of `bytes` is about to be written; `first` holds its first numbers. */
   writing(first: Counters, bytes: number, atMs: number): void {
     const last = this.marks.at(-1)
     if (last === undefined || atMs - last.atMs >= MARK_MS || this.bytes - last.bytes >= MARK_BYTES) {
@@ -74,12 +75,16 @@ export class Backlog {
     return { records, bytes: this.bytes - oldest.bytes, oldestMs: Math.max(0, nowMs - oldest.atMs) }
   }
 
-  /** Takes out the segments that lie wholly below the watermark and a record, and ended before a time, oldest first. Never the newest. */
+  /**
+   * Removes and returns the segments that lie wholly below the watermark and below `heldFrom`, and ended before a
+   * time, oldest first. Never the newest.
+   */
   takeDeletable(endedBeforeMs: number, heldFrom = Number.POSITIVE_INFINITY): SegmentMark[] {
     let count = 0
     for (let at = 1; at < this.segments.length; at++) {
       const following = this.segments[at]!
-      // A power cut may have taken copies while what they repeat did survive: that ends where the next segment begins that repeats nothing.
+      // A power cut may have taken copies whose originals survived. The originals are needed up to the next segment
+      // that begins without copies.
       if (following.repeats) continue
       if (!passed(following, this.watermark) || following.atMs >= endedBeforeMs || following.record > heldFrom) break
       count = at

@@ -1,4 +1,5 @@
-// Where spools live: `<data.dir>/spool/<number>/`, who holds one, how far its consumers are, what was set aside.
+// The directories of spools, `<data.dir>/spool/<number>/`: their locks, the watermarks of consumers, and records set
+// aside.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { newId } from '../../lib/crypto/ids.ts'
@@ -42,7 +43,10 @@ const removeGone = (dataDir: string, files: Files): void => {
   }
 }
 
-/** Takes the lowest-numbered spool that nobody holds, else makes the next one. Held until `lock.release()` or the death of the process. */
+/**
+ * Claims the lowest-numbered unlocked spool, else makes the next one. Locked until `lock.release()` or the death of
+ * the process.
+ */
 export const claimSpool = (dataDir: string, files: Files = nodeFiles): ClaimedSpool => {
   removeGone(dataDir, files)
   for (const number of spoolNumbers(dataDir, files)) {
@@ -56,7 +60,7 @@ export const claimSpool = (dataDir: string, files: Files = nodeFiles): ClaimedSp
   }
 }
 
-/** Takes every spool that nobody holds. */
+/** Claims every unlocked spool. */
 export const claimFreeSpools = (dataDir: string, files: Files = nodeFiles): ClaimedSpool[] =>
   spoolNumbers(dataDir, files).flatMap((number) => claimNumber(dataDir, number, files) ?? [])
 
@@ -76,7 +80,8 @@ const instanceOf = (directory: string, files: Files): string => {
   const path = join(directory, 'instance')
   const known = files.size(path) === null ? '' : files.readWhole(path).toString('utf8').trim()
   if (isName(known)) return known
-  // Durable before anything is written in its name: after a power cut, readers would take nothing of an instance whose name was lost.
+  // Durable before anything is written under the name: readers would skip records of an instance whose name a power
+  // cut took.
   const instance = newId('ins')
   replaceDurably(directory, 'instance', `${instance}\n`, files)
   return instance
@@ -92,7 +97,10 @@ export const replaceDurably = (directory: string, name: string, text: string, fi
   files.syncDirectory(directory)
 }
 
-/** Deletes a claimed spool for good. The name is free at once; the lock is released last, so nobody adopts what is going. */
+/**
+ * Deletes a claimed spool for good. Its number is free at once; the lock is released last, so that no process adopts a
+ * spool that is being deleted.
+ */
 export const removeSpool = (claimed: ClaimedSpool, files: Files = nodeFiles): void => {
   const gone = `${claimed.directory}.gone-${randomBytes(6).toString('hex')}`
   files.rename(claimed.directory, gone)
@@ -110,8 +118,8 @@ const watermarkPath = (directory: string, consumer: string, topic: WatermarkTopi
   join(directory, 'watermarks', `${consumer}.${topic}`)
 
 /**
- * Says that a consumer (`[a-z0-9_-]+`) needs nothing below `offset` of this spool any more. Call it after what was read is safe elsewhere.
- * Atomic; may be lost in a power cut, which costs nothing but a later deletion.
+ * Records that a consumer (`[a-z0-9_-]+`) needs nothing below `offset` of this spool any more. Call it after what was
+ * read is safe elsewhere. Atomic; a power cut may undo it, which only delays a deletion.
  */
 export const writeWatermark = (
   directory: string,
@@ -125,7 +133,7 @@ export const writeWatermark = (
   replaceFile(watermarkPath(directory, consumer, topic), `${offset}\n`, files)
 }
 
-/** What a consumer wrote last; 0 when it never did, or when what stands there is no number. */
+/** The last watermark of a consumer; 0 without one, or when the file holds no number. */
 export const readWatermark = (
   directory: string,
   consumer: string,
@@ -152,7 +160,10 @@ export const furthestWatermark = (directory: string, topic: WatermarkTopic, file
 /** The most that is kept of what was set aside, per spool. */
 const SET_ASIDE_BYTES = 256 * 1024 * 1024
 
-/** Keeps bytes that could not be read or shipped, for people to look at. False when the bound is reached and nothing was kept. */
+/**
+ * Stores bytes that could not be read or shipped, for an operator. False when the bound is reached and nothing was
+ * stored.
+ */
 export const setAside = (
   directory: string,
   name: string,

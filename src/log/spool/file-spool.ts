@@ -44,13 +44,13 @@ export class FileSpool implements LocalSpool {
   private closed = false
   private diskProblem: string | null = null
   private backlogProblem: string | null = null
-  /** Numbers were passed over, or the newest head is damaged, and nothing that is written says what is so. */
+  /** Numbers were passed over, or the newest head is damaged, and no written head states the next numbers yet. */
   private needsHead = false
   private readonly counts: { writeFailures: number; syncFailures: number; rejected: number }
 
   constructor(
     private readonly claimed: ClaimedSpool,
-    /** Tells this start of the process from others. */
+    /** Distinguishes this start of the process from others. */
     readonly epoch: string,
     /** `durability: 'log'` only where there is a sender. */
     private readonly options: SpoolOptions,
@@ -209,7 +209,10 @@ export class FileSpool implements LocalSpool {
     this.flush()
   }
 
-  /** Writes the batch of this turn and tells who waits. When the disk refuses: the ballast, then a new segment, then the truth. */
+  /**
+   * Writes the batch of this iteration and resolves its waiters. When the disk refuses: gives up the ballast, then
+   * opens a new segment, then rejects.
+   */
   private flush(): void {
     if (this.pending.length === 0) return
     this.backlogMarks.writing({ ...this.writer.first }, this.writer.seal().bytes, this.options.nowMs())
@@ -234,7 +237,10 @@ export class FileSpool implements LocalSpool {
     return isWritten
   }
 
-  /** Numbers that are passed over are not given out, and nobody waits for them: a head says from where on it goes. What a damaged one carried, it carries. */
+  /**
+   * Numbers that are passed over have no records and no waiters: a new head states where numbering continues. It
+   * carries what a damaged head carried.
+   */
   private writeHead(): void {
     if (this.needsHead && this.pending.length === 0) this.needsHead = !this.tries(() => this.writer.open())
   }

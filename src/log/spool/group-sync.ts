@@ -1,5 +1,5 @@
-// Group commit of a spool whose records count once a power cut cannot take them (`log.durability: host`): 256 at once take 5 us
-// each, one after the other with a sync for each 220 to 250 (`bench -- tricks`, sync).
+// Group commit of a spool whose records count once a power cut cannot take them (`log.durability: host`): one sync
+// covers many records (`bench -- tricks`, sync).
 import { failpoint } from '../../lib/process/failpoints.ts'
 import { fileErrorCode } from '../files.ts'
 import type { SegmentWriter } from '../segments/segments.ts'
@@ -12,7 +12,10 @@ export interface SyncWaiter extends Appended {
 
 export interface GroupSyncDeps<Waiter extends SyncWaiter> {
   readonly writer: SegmentWriter
-  /** These, all that stood in the file when the sync began, are durable, also those of them that were refused when one failed. Called before they are told. */
+  /**
+   * These waiters, all whose records were in the file when the sync began, are durable, also those that were rejected
+   * when an earlier sync failed. Called before they are resolved.
+   */
   onDurable(waiters: readonly Waiter[]): void
   onFailure(): void
 }
@@ -23,8 +26,9 @@ const MOST_REFRESHES = 32
 const MOST_UNSYNCED_BYTES = 64 * 1024 * 1024
 
 /**
- * While one fdatasync runs the next records gather, and the next one covers them all. When the disk refuses twice the waiters are told so, but what they wrote is
- * not given up: it is written once more, into another segment, until it is durable. Until then nothing is admitted.
+ * While one fdatasync runs the next records gather, and the next one covers them all. When the disk refuses twice the
+ * waiters are rejected, but their records are not given up: they are written again, into another segment, until they
+ * are durable. Until then nothing is admitted.
  */
 export class GroupSync<Waiter extends SyncWaiter> {
   /** Written, not synced. */
@@ -47,7 +51,7 @@ export class GroupSync<Waiter extends SyncWaiter> {
     return this.#problem !== null && this.deps.writer.unsyncedBytes > MOST_UNSYNCED_BYTES
   }
 
-  /** They stand in the file. Each is resolved or rejected. */
+  /** Their records are in the file. Each waiter is resolved or rejected. */
   add(waiters: readonly Waiter[]): void {
     this.#waiting.push(...waiters)
     this.#running ??= this.#run()
@@ -75,7 +79,10 @@ export class GroupSync<Waiter extends SyncWaiter> {
     this.#running = null
   }
 
-  /** What a sync failed on is written into another segment, never synced again, and with it what came meanwhile: `covered` then holds that too. */
+  /**
+   * Records of a failed sync are written into another segment, never synced again in place, together with those that
+   * came meanwhile: `covered` then holds these too.
+   */
   async #sync(covered: Waiter[]): Promise<boolean> {
     const { writer } = this.deps
     for (const again of [true, false]) {

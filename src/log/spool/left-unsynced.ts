@@ -1,5 +1,6 @@
-// What a dead process wrote and may not have synced: it stands in the files as long as the machine runs. A start reads it and goes on from it, hence makes it
-// durable first; otherwise a power cut would take a settlement whose admission no later head carries any more.
+// Records that a dead process wrote and may not have synced: the files hold them as long as the machine runs. A start
+// reads them and continues from them, so it makes them durable first; otherwise a power cut would take a settlement
+// whose admission no later head carries.
 
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
@@ -18,7 +19,10 @@ import { releaseBallast } from './ballast.ts'
 const TRIES = 6
 const APART_MS = 500
 
-/** Resolves when everything that stands in the segments of a spool is durable, with how often the disk refused. The spool must be held. Throws what the disk says. */
+/**
+ * Resolves when everything in the segments of a spool is durable, with the number of refused syncs. The spool must be
+ * locked. Throws the error of the disk.
+ */
 export const syncSegments = async (directory: string, files: Files, pause = sleep): Promise<number> => {
   const isRefused = wasRefused(directory, files)
   let refusals = 0
@@ -37,7 +41,7 @@ export const syncSegments = async (directory: string, files: Files, pause = slee
   return refusals
 }
 
-/** The newest segments, back to where a head says that all before it is durable. Oldest first. */
+/** The newest segments, back to the head before which everything is durable. Oldest first. */
 const doubtful = (segments: readonly SegmentFile[], files: Files): SegmentFile[] => {
   const found: SegmentFile[] = []
   let from: number | null = null
@@ -46,7 +50,7 @@ const doubtful = (segments: readonly SegmentFile[], files: Files): SegmentFile[]
     const header = readSegmentHeader(segment.path, files)
     if (header === null) continue
     from ??= header.unsynced ?? header.record
-    // One that begins with this very record may be a copy of what stands in the one before.
+    // A segment that begins with this record may be a copy of the end of the previous one.
     if (header.unsynced === undefined || header.record < from) break
   }
   return found
@@ -65,7 +69,10 @@ const synced = async (path: string, files: Files): Promise<boolean> => {
   }
 }
 
-/** Writes a segment anew, in its own place; on a full disk in the room of the ballast. False: the disk refused, and may be asked again so many times; throws when that is over. */
+/**
+ * Writes a segment again, in place of the old file; on a full disk in the room of the ballast. False: the disk
+ * refused, and `left` attempts remain; throws when none remain.
+ */
 const rewritten = async (path: string, directory: string, files: Files, left: number): Promise<boolean> => {
   const bytes = files.readWhole(path)
   let descriptor: number | null = null

@@ -18,7 +18,7 @@ export interface OpenAdmission {
 
 /** A record as it was appended. */
 export interface NotedRecord extends Pick<Appended, 'id' | 'sequence'> {
-  /** The sequence of the admission that it belongs to, of this process; null: to none. Undefined: its text says it. */
+  /** The sequence of the admission that it belongs to, of this process; null: to none. Undefined: the text names it. */
   readonly of: number | null | undefined
   readonly type: string
   readonly subject: string
@@ -47,7 +47,9 @@ const textAfter = (json: string, prefix: string): string | null => {
   return json.slice(start + prefix.length, json.indexOf('"', start + prefix.length))
 }
 
-/** The admission that a settlement names. Parses only when it stands there twice: `raw_usage` is what a provider made of it. */
+/**
+ * The admission that a settlement names. Parses only when the name occurs twice: `raw_usage` is the provider's text.
+ */
 const admissionOf = (json: string): string | null => {
   const first = json.indexOf(ADMISSION)
   if (first === -1) return null
@@ -56,7 +58,7 @@ const admissionOf = (json: string): string | null => {
   return typeof admission === 'string' ? admission : null
 }
 
-/** What says more of the attempts of a request than its admission does. */
+/** Records that add to the attempts of a request after its admission. */
 const isAttempt = (type: string): boolean => type === 'request.attempted' || type === 'request.extended'
 
 const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmission => ({
@@ -67,14 +69,17 @@ const openOf = ({ id, subject, atMs, data, attempts }: NotedRecord): OpenAdmissi
   attempts: attempts.map(wholeText),
 })
 
-/** Fed with every record of the requests topic once it stands in the file. */
+/** Gets every record of the requests topic once it is in the file. */
 export class OpenAdmissions {
   private readonly byRecord = new Map<RecordId, Tracked>()
   /** Those of this process, by their sequences: their attempts and settlements name the admission. */
   private readonly own = new IntegerMap<NotedRecord>()
   /** Attempts name the request only. A request is admitted once; should it be twice, both have its attempts. */
   private readonly byRequest = new Map<string, Tracked>()
-  /** Until `recovered`: settled by what was read so far. A head after it may carry them all the same, from before that was durable. */
+  /**
+   * Until `recovered`: settled by what was read so far. A later head, written before that was durable, may still carry
+   * them.
+   */
   private readonly over = new Set<RecordId>()
 
   get size(): number {

@@ -10,7 +10,10 @@ import type { Spool } from './port.ts'
 
 export type Durability = 'process' | 'host' | 'log'
 
-/** When a segment may go. `shipped`: the sender passed it. `projected`: every named read model passed it and it is older than the retention (null: kept for ever). */
+/**
+ * When a segment may be deleted. `shipped`: the sender passed it. `projected`: every named read model passed it and it
+ * is older than the retention (null: retained for ever).
+ */
 export type SpoolKeeping =
   | { readonly until: 'shipped' }
   | {
@@ -32,9 +35,9 @@ export interface SpoolOptions {
   /** Admission closes when this much waits for its consumers; 8 GiB when not given. */
   readonly backlogBytes?: number
   readonly files?: Files
-  /** What tells this start of the process from others; random when not given. */
+  /** Makes the id of this start of the process; random when not given. */
   readonly newEpoch?: () => string
-  /** The first record that somebody else still needs, whoever has passed it. */
+  /** The first record that another reader still needs, whatever the watermarks are. */
   heldFrom?(): number
   /** Calls it at the end of this turn of the event loop: that of the thread that serves when not given. */
   atEnd?(task: () => void): void
@@ -48,7 +51,7 @@ export interface SpoolStatus {
   readonly writeFailures: number
   /** Since this start, and by it. */
   readonly syncFailures: number
-  /** Records whose callers were told that they could not be recorded. */
+  /** Records whose callers got an error because they could not be recorded. */
   readonly rejected: number
   readonly openAdmissions: number
   /** Found at start. */
@@ -64,7 +67,7 @@ export interface LocalSpool extends Spool {
   readonly openAtStart: readonly OpenAdmission[]
   /** The number that the next record gets. */
   readonly end: number
-  /** The sender has every record below `record` in the log: resolves who waits for it, deletes segments. Also called by tests. */
+  /** The log has every record below `record`: resolves the waiters of these, deletes segments. Also called by tests. */
   shipped(record: number): void
   /** Looks at the disk and at the watermarks, deletes, reopens admission. Runs once a second by itself. */
   refresh(): void
@@ -73,13 +76,17 @@ export interface LocalSpool extends Spool {
   close(options?: { readonly remove?: boolean }): Promise<void>
 }
 
-/** Claims the lowest-numbered free spool under `dataDir` (or makes the next), recovers it, and opens it for this process. */
+/**
+ * Claims the lowest-numbered free spool under `dataDir` (or makes the next), recovers it, and opens it for this
+ * process.
+ */
 export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
   openClaimed(claimSpool(options.dataDir, options.files), options)
 
 /**
- * Takes every spool of a dead process. Each is open for settling its orphans; on Kafka the sender drains it and `close({ remove: true })` ends it, embedded
- * `close()` leaves it to be read and claimed again. Call it once the own spool is open.
+ * Claims every spool of a dead process. Each is open for settling its orphans; on Kafka the sender drains it and
+ * `close({ remove: true })` ends it, embedded `close()` leaves it to be read and claimed again. Call it once the
+ * process has opened its own spool.
  */
 export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool[]> => {
   // Nothing ships an adopted spool while its orphans are being settled, so they must not wait for that.

@@ -4,7 +4,7 @@ import type { TextPieces } from '../../lib/text/text-pieces.ts'
 /** `<instance>.<epoch>.<sequence>`: the id that the record's envelope will have. */
 export type RecordId = string
 
-/** A record that was appended. Its id is text once somebody asks: nobody does for most, and a text in cold memory takes 0.3 us. */
+/** A record that was appended. Its id is built on access: most callers do not need it. */
 export interface Appended {
   /** Within its topic. */
   readonly sequence: number
@@ -13,16 +13,19 @@ export interface Appended {
   readonly id: RecordId
 }
 
-/** Nothing but that, of what knows more. */
+/** These members only, of an object with more. */
 export const appendedOnly = ({ id, idPrefix, sequence }: Appended): Appended => ({ id, idPrefix, sequence })
 
-/** The disk is full or failing, the backlog is at its bound, or the log takes nothing (durability `log`): nothing is admitted until it has room again. */
+/**
+ * The disk is full or failing, the backlog is at its bound, or the log takes nothing (durability `log`): nothing is
+ * admitted until there is room again.
+ */
 export class SpoolClosed extends Error {
   override readonly name = 'SpoolClosed'
 
   /**
-   * `written`: the record is in the spool all the same, and will be in the log: `log.durability` asked for more than that. `durable`: resolves should it be made
-   * durable later; until then a power cut may take it (durability `host`).
+   * `written`: the record is in the spool all the same, and will be in the log; `log.durability` required more than
+   * that. `durable`: resolves if it is made durable later; until then a power cut may take it (durability `host`).
    */
   constructor(
     message: string,

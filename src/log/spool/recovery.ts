@@ -1,4 +1,5 @@
-// What a start needs to know of a spool that an earlier process wrote: where to go on, and what it left open. Reads the last segments only.
+// What a start needs of a spool that an earlier process wrote: the next numbers, and the open admissions. Reads the
+// last segments only.
 
 import { type Files, nodeFiles } from '../files.ts'
 import {
@@ -32,15 +33,18 @@ export interface Recovered {
   readonly damaged: number
   /** Bytes cut from the end of the last segment. */
   readonly tornBytes: number
-  /** The next numbers are not those that follow the last record, or the newest head is damaged: only another head says what is so. */
+  /** The next numbers do not follow the last record, or the newest head is damaged: a new head has to state them. */
   readonly needsHead: boolean
-  /** The first record that one of the heads which tell what is open did not know to be durable; null: they knew all. */
+  /**
+   * The first record that was not durable when one of the heads with open admissions was written; null: all were
+   * durable.
+   */
   readonly neededFrom: number | null
 }
 
 interface Scan {
   readonly header: SegmentHeader | null
-  /** As they stand in it: see `framesOf`. */
+  /** Frames in the form that the file holds: see `framesOf`. */
   readonly stored: readonly StoredFrame[]
   /** Of what its head carries, nothing is lost. */
   readonly isHeadWhole: boolean
@@ -55,7 +59,10 @@ function* framesOf({ stored, bytes }: Scan): Generator<Frame> {
   for (const frame of stored) yield* framesIn(bytes, frame)!
 }
 
-/** How many records a tail without a whole frame may have held while it was whole: as many as its heads say, and as a unit may hold where they say nothing. */
+/**
+ * How many records a tail without a whole frame may have held while it was whole: as many as its heads claim, and the
+ * most of a unit where they are unreadable.
+ */
 const mostRecordsIn = (tail: Buffer): number => {
   let records = 0
   const written = endOfWritten(tail, 0, tail.length)
@@ -68,7 +75,10 @@ const mostRecordsIn = (tail: Buffer): number => {
   return Math.max(1, records)
 }
 
-/** Reads one segment whole. Its frames hold numbers and texts, what it carries first; its header is the last readable copy. */
+/**
+ * Reads one segment whole. Its frames hold numbers and texts, carried ones first; its header is the last readable
+ * copy.
+ */
 const scanSegment = (path: string, files: Files): Scan => {
   const bytes = files.readWhole(path)
   const records: StoredFrame[] = []
@@ -82,7 +92,7 @@ const scanSegment = (path: string, files: Files): Scan => {
     const frame = typeof read === 'object' ? read : nextFrame(bytes, from, bytes.length)
     if (frame === null) break
     from = frame.end
-    // What holds none of what it says is like bytes that are no frame.
+    // A packed frame whose content does not match its head counts as bytes that are no frame.
     if (framesIn(bytes, frame) === null) continue
     if (frame.start > at) damages.push({ start: at, end: frame.start })
     at = frame.end
@@ -108,8 +118,8 @@ const lastSegments = (segments: readonly SegmentFile[], files: Files): Scan[] =>
 }
 
 /**
- * What stands before a head that did not know all of it to be durable: settlements that did survive, whose admissions it carries, and numbers that it gives to
- * copies of records.
+ * Reads the records before a head that were not all durable when it was written: settlements that survived, whose
+ * admissions it carries, and numbers that it gives to copies of records.
  */
 const readBefore = (
   segments: readonly SegmentFile[],
@@ -126,16 +136,20 @@ const readBefore = (
       passed(next, frame.topic, frame)
       if (frame.topic === 'requests' && frame.type === 'request.settled') open.settledBefore(frame.data)
     }
-    // One that begins with this very record may be a copy of what stands in the one before.
+    // A segment that begins with this record may be a copy of the end of the previous one.
     if (header !== null && header.record < from) return
   }
 }
 
-/** Cuts the torn tail of the last segment, sets damage aside, and finds the next numbers and the open admissions. The spool must be held. */
+/**
+ * Cuts the torn tail of the last segment, sets damaged bytes aside, and finds the next numbers and the open
+ * admissions. The spool must be locked.
+ */
 export const recoverSpool = (directory: string, files: Files = nodeFiles): Recovered => {
   const segments = listSegments(directory, files)
   const last = segments.at(-1)
-  // Whoever has passed a number does not look at it again, also where its record never came to be, or was lost with the power.
+  // A consumer that passed a number never reads it again, even where its record was never written or was lost in a
+  // power cut.
   const furthest: Counters = {
     record: furthestWatermark(directory, 'spool', files),
     requests: furthestWatermark(directory, 'requests', files),
@@ -226,9 +240,9 @@ export interface SegmentMark extends Counters {
   readonly path: string
   readonly atMs: number
   readonly bytes: number
-  /** It begins with what stands in those before it. */
+  /** It begins with copies of records of the segments before it. */
   readonly repeats: boolean
-  /** Segments before it whose header cannot be read: they go with it, or a reader would find a gap behind them. */
+  /** Segments before it with unreadable headers: they are deleted with it, or a reader would find a gap behind them. */
   readonly headless: readonly string[]
 }
 

@@ -1,4 +1,5 @@
-// Who waits, under `log.durability: log`, for the log to take a record. The wait has an end: brokers that are away hold no request for ever.
+// Callers that wait, under `log.durability: log`, for the log to take a record. The wait has a limit: unreachable
+// brokers block no request for ever.
 import { type Appended, appendedOnly, SpoolClosed } from './port.ts'
 
 export interface ShipmentWaiter extends Appended {
@@ -33,7 +34,10 @@ export class Unshipped {
     if (this.#late !== null && this.#late < record) this.#late = null
   }
 
-  /** Lets those go who have waited too long. Their records stay, and are shipped when the log is back. Answers how many. */
+  /**
+   * Rejects those that have waited too long. Their records stay, and are shipped when the log is back. Returns how
+   * many.
+   */
   expire(nowMs: number): number {
     let count = 0
     while (count < this.#waiting.length && nowMs - this.#waiting[count]!.sinceMs >= LIMIT_MS) count++

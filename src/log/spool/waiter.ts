@@ -1,11 +1,11 @@
-// A record on its way into the spool, with who waits for it.
+// A record on its way into the spool, with the promise of its caller.
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import type { SpoolTopic } from '../segments/segments.ts'
 import { NO_ATTEMPTS, type NotedRecord } from './open-admissions.ts'
 import type { Appended, RecordId } from './port.ts'
 import type { ShipmentWaiter } from './unshipped.ts'
 
-/** It is what its caller is told of the record too. */
+/** Also the `Appended` that the caller gets. */
 export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
   attempts: readonly TextPieces[] = NO_ATTEMPTS
   /** Settled by the two behind it. */
