@@ -1,4 +1,5 @@
-// The table of provider kinds. One that speaks the OpenAI wire is a row in `providers/openai/rows.ts`; one with a wire of its own is a line here. CONTRIBUTING, "Add a provider kind".
+// The table of provider kinds. A kind with the OpenAI wire is a row in `providers/openai/rows.ts`; a kind with a wire
+// of its own is a line here. CONTRIBUTING, "Add a provider kind".
 import { anthropic } from './anthropic/kind.ts'
 import { bedrock } from './bedrock/kind.ts'
 import { cohere } from './cohere/kind.ts'
@@ -35,7 +36,7 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
   ['ollama_chat', 'ollama'],
 ])
 
-/** The canonical name of a kind: lower case, underscores, aliases resolved. Says nothing about whether it exists. */
+/** The canonical name of a kind: lower case, underscores, aliases resolved. Does not check that it exists. */
 export const canonicalKind = (name: string): string => {
   const plain = name.trim().toLowerCase().replaceAll('-', '_')
   return ALIASES.get(plain) ?? plain

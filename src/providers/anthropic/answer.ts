@@ -47,7 +47,7 @@ export const anthropicUsage = (raw: Json): Usage => {
   }
 }
 
-/** Tokens that were written to the cache; null when nothing is said of them. */
+/** Tokens that were written to the cache; null when the usage does not report them. */
 export const cacheWriteTokens = (usage: Usage): number | null =>
   countOf(objectOf(usage.raw).cache_creation_input_tokens)
 

@@ -1,5 +1,5 @@
-// Anthropic's Messages API. Two fields are filled in that the client need not send: `max_tokens`, which is required there
-// (the client's limit, else the catalogue's ceiling), and the headers of the API's version.
+// Anthropic's Messages API. The kind adds what the client need not send: `max_tokens`, which is required there (the
+// client's limit, else the catalogue's ceiling), and the headers of the API's version.
 import { isObject } from '../../wire/json.ts'
 import { textOption } from '../options.ts'
 import type { Capability, ListedModel, ProviderKind } from '../port.ts'
@@ -14,7 +14,7 @@ const CAPABILITIES: readonly Capability[] = ['chat', 'streaming', 'tools', 'para
 
 const MOST_LISTED = 10_000
 
-/** What the listing says; null when it says nothing about capabilities. */
+/** The capabilities that the listing reports; null when it reports none. */
 const listedCapabilities = (model: Json): readonly Capability[] | null => {
   if (!isObject(model.capabilities)) return null
   const says = (name: string) => objectOf(objectOf(model.capabilities)[name]).supported === true
@@ -59,7 +59,7 @@ export const anthropic: ProviderKind = {
     return usage === null ? null : anthropicUsage(usage)
   },
   stream: anthropicStream,
-  // Its 409 says that the service was in conflict with itself, not the request.
+  // Its 409 reports a conflict within the service, not in the request.
   failure: (status, body, headers, reading) =>
     statusFailure(status, body, headers, reading, status === 409 ? 502 : status),
   listing: {

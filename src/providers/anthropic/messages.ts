@@ -1,4 +1,5 @@
-// Messages of the client's wire -> system blocks and messages of Anthropic's. What has no counterpart is refused by name.
+// Messages of the client's wire -> system blocks and messages of Anthropic's. A field without a counterpart is refused
+// by name.
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { isObject } from '../../wire/json.ts'
 import { argumentsOf, dataUrl, quoted, refuse } from '../shared/converting.ts'
@@ -8,7 +9,7 @@ type Block = Record<string, unknown>
 interface Message {
   role: 'user' | 'assistant'
   content: Block[]
-  /** It begins with tool results, so what the user says next joins it. */
+  /** It begins with tool results, so the next text of the user joins it. */
   results: boolean
 }
 
@@ -66,7 +67,10 @@ const blocksOf = (content: unknown, param: string, allowed: readonly string[]): 
 
 const TOOL_ID = /^[\w-]+$/
 
-/** Other vendors name their calls otherwise (`functions.search:0`), which is refused here: such an id becomes another, the same for the call and its result. */
+/**
+ * Ids of other vendors (`functions.search:0`) are refused upstream: such an id becomes another, the same for the call
+ * and its result.
+ */
 const toolId = (id: unknown): unknown =>
   typeof id !== 'string' || TOOL_ID.test(id) ? id : `toolu_${sha256Hex(id).slice(0, 24)}`
 
@@ -110,7 +114,10 @@ const toolResult = (message: Json, param: string): Block => {
   )
 }
 
-/** All system and developer messages go to the top; results of tools become one user message, with what the user says next behind them. */
+/**
+ * All system and developer messages go to the top; tool results become one user message, which the next text of the
+ * user joins.
+ */
 export const convertMessages = (list: unknown): { system: Block[]; messages: { role: string; content: Block[] }[] } => {
   const system: Block[] = []
   const messages: Message[] = []

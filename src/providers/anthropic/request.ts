@@ -19,7 +19,7 @@ import { joinUrl } from '../shared/target-url.ts'
 import { ownFields, stopsOf } from '../shared/vendor-fields.ts'
 import { convertMessages } from './messages.ts'
 
-/** `max_tokens` is required there. Used only when neither the client nor the catalogue says a limit. */
+/** `max_tokens` is required upstream. Used only when neither the client nor the catalogue sets a limit. */
 const DEFAULT_MAX_TOKENS = 4_096
 
 // OpenAI's fields without a counterpart. Fields of neither wire are passed on as they are.

@@ -91,7 +91,7 @@ class AnthropicDecoder implements StreamDecoder {
     return [chunks.part({ role: 'assistant', content: '' })]
   }
 
-  /** Presence decides, not truth: a 0 that was said replaces what was known, what was not said does not. */
+  /** Presence decides, not truth: a reported 0 replaces an earlier number, an absent member does not. */
   #merge(usage: unknown): void {
     if (!isObject(usage)) return
     for (const [name, value] of Object.entries(usage))

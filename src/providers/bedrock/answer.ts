@@ -10,7 +10,7 @@ import { inBandFailure, malformed } from '../shared/failure.ts'
 import { finishReasonOf, isFailedFinish } from '../shared/finish-reason.ts'
 import { arrayOf, countOf, type Json, objectOf, parseExactJson, textOf } from '../shared/read-json.ts'
 
-/** AWS's exceptions (lower case) -> the status that says what they mean. Some are sent with another. */
+/** AWS's exceptions (lower case) -> the status that fits their meaning. Some are sent with another. */
 export const EXCEPTIONS: Readonly<Record<string, number>> = {
   validationexception: 400,
   incompletesignatureexception: 401,
@@ -67,17 +67,20 @@ const writtenFor = (ttl: string, raw: Json): number | null =>
     ),
   )
 
-/** Tokens that were written to the cache; null when nothing is said of them. */
+/** Tokens that were written to the cache; null when the usage does not report them. */
 export const cacheWrites = (raw: unknown): number | null => countOf(objectOf(raw).cacheWriteInputTokens)
 
-/** Throws for an end that is a failure. The tool that stands for the answer is no tool call to the client. */
+/** Throws for an end that is a failure. The tool that carries the JSON answer is no tool call to the client. */
 export const bedrockFinish = (reason: string | null, answeredByTool: boolean): string | null => {
   if (reason === null) return null
   if (isFailedFinish(reason)) throw malformed(`it ended with ${reason}`)
   return answeredByTool && reason === 'tool_use' ? 'stop' : finishReasonOf(reason)
 }
 
-/** The same form as Anthropic's, so that a conversation may go on with either. Unsigned reasoning is of no use there and stays text. */
+/**
+ * The same form as Anthropic's, so that a conversation can continue with either. Unsigned reasoning is of no use there
+ * and stays text.
+ */
 export const reasoningDetail = (text: string, signature: string, redacted: string): readonly Json[] => [
   ...(signature === '' ? [] : [{ type: 'thinking', thinking: text, signature }]),
   ...(redacted === '' ? [] : [{ type: 'redacted_thinking', data: redacted }]),
@@ -114,7 +117,7 @@ const readBlock = (block: Json, into: Read): void => {
   for (const part of arrayOf(objectOf(citationsContent).content)) into.texts.push(textOf(objectOf(part).text) ?? '')
 }
 
-/** What of Bedrock's own says something to a client: guardrails' findings and the fields that it asked for. */
+/** Members of Bedrock's answer that matter to a client: findings of guardrails, and the fields that it requested. */
 export const extras = (from: Json): string =>
   ['trace', 'additionalModelResponseFields', 'serviceTier', 'performanceConfig']
     .filter((name) => isObject(from[name]))

@@ -1,11 +1,15 @@
-// AWS's binary framing of streams (`application/vnd.amazon.eventstream`): a parser that may be cut at any byte.
-// A frame: total length, length of the headers, CRC-32 of these two; headers; payload; CRC-32 of all before it. Big-endian throughout.
+// AWS's binary framing of streams (`application/vnd.amazon.eventstream`): a parser that accepts cuts at any byte. A
+// frame: total length, length of the headers, CRC-32 of these two; headers; payload; CRC-32 of all before it.
+// Big-endian throughout.
 import { type EventParser, FrameDamaged, type SseEvent, SseTooLarge } from '../../lib/text/sse.ts'
 
 const PRELUDE_BYTES = 12
 const CHECKSUM_BYTES = 4
 const STRING = 7
-/** Sizes of header values by type: true, false, byte, short, integer, long, bytes (its own length), string (its own length), timestamp, uuid. */
+/**
+ * Sizes of header values by type: true, false, byte, short, integer, long, bytes (its own length), string (its own
+ * length), timestamp, uuid.
+ */
 const VALUE_BYTES: readonly (number | null)[] = [0, 0, 1, 2, 4, 8, null, null, 8, 16]
 const FIRST_BYTES = 4_096
 
@@ -73,7 +77,7 @@ class FrameParser implements EventParser {
     return events
   }
 
-  /** A frame that has not ended says nothing. */
+  /** An unfinished frame yields no event. */
   end(): SseEvent[] {
     return []
   }
@@ -118,8 +122,9 @@ class FrameParser implements EventParser {
 }
 
 /**
- * An event is named by its `:event-type` or `:exception-type` and holds the payload, JSON text. An unmodelled error is named
- * `error` and holds `{error: {code, message}}`. `maxFrameBytes` bounds what is held. Throws FrameDamaged at a wrong checksum.
+ * An event is named by its `:event-type` or `:exception-type` and holds the payload, JSON text. An unmodelled error is
+ * named `error` and holds `{error: {code, message}}`. `maxFrameBytes` bounds the buffered bytes. Throws FrameDamaged
+ * at a wrong checksum.
  */
 export const createAwsEventStreamParser = (maxFrameBytes = 8 * 1024 * 1024): EventParser =>
   new FrameParser(Math.max(maxFrameBytes, PRELUDE_BYTES))

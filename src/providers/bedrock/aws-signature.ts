@@ -1,4 +1,5 @@
-// AWS Signature Version 4: the headers that prove who sends a request. Pure; the time is passed in.
+// AWS Signature Version 4: the headers that authenticate a request. Pure; the time is passed in. Not a library, since
+// `ProviderKind.request` is synchronous and theirs are not.
 import { createHmac } from 'node:crypto'
 import { hmacHex, sha256Hex } from '../../lib/crypto/digest.ts'
 
@@ -11,7 +12,10 @@ export interface AwsCredentials {
 
 export interface AwsRequest {
   readonly method: string
-  /** As it goes over the wire, percent-encoded where it must be; every character is encoded once more for the signature, as all services but S3 want it. */
+  /**
+   * As sent, percent-encoded where necessary; the signature encodes every character once more, as all services but S3
+   * require.
+   */
   readonly path: string
   /** Without the question mark. */
   readonly query: string
@@ -85,7 +89,7 @@ const canonicalHeaders = (headers: AwsRequest['headers']): readonly (readonly [s
   return [...values].sort((a, b) => byCode(a[0], b[0]))
 }
 
-/** The canonical request, the text whose digest is signed. `headers` are all that are signed, the ones of the signature included. */
+/** The canonical request, whose digest is signed. `headers` are all signed headers, those of the signature included. */
 export const awsCanonicalRequest = ({ method, path, query, headers, body }: AwsRequest): string => {
   const canonical = canonicalHeaders(headers)
   return [
@@ -101,7 +105,10 @@ export const awsCanonicalRequest = ({ method, path, query, headers, body }: AwsR
 
 const hmac = (key: string | Uint8Array, text: string): Uint8Array => createHmac('sha256', key).update(text).digest()
 
-/** The headers to send beside the request's own: `x-amz-date`, `authorization` and, with temporary credentials, `x-amz-security-token`. */
+/**
+ * The headers that are added to the request's own: `x-amz-date`, `authorization` and, with temporary credentials,
+ * `x-amz-security-token`.
+ */
 export const signAwsRequest = (
   request: AwsRequest,
   { accessKeyId, secretAccessKey, sessionToken }: AwsCredentials,

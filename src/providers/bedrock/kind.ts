@@ -1,6 +1,6 @@
 // Amazon Bedrock: Converse and ConverseStream, signed (SigV4) or with an API key. `options` of the provider: `region`,
-// `control_url` (where models are listed, behind a proxy), and for application inference profiles, which hide their model,
-// `model_family` ("claude", "nova", "openai", "mistral") and `structured_output` ("native", "tool").
+// `control_url` (where models are listed, behind a proxy), and for application inference profiles, which hide their
+// model, `model_family` ("claude", "nova", "openai", "mistral") and `structured_output` ("native", "tool").
 
 import { isObject } from '../../wire/json.ts'
 import { oneOf, textOption } from '../options.ts'

@@ -5,10 +5,10 @@ import { malformed } from '../shared/failure.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
 
 const MOST_LISTED = 10_000
-/** Profiles say nothing of what their models do; these families do not chat. */
+/** Profiles do not list the abilities of their models; these families do not chat. */
 const NO_CHAT = /embed|rerank|stability\.|image|canvas|reel|sonic|pegasus|marengo|guardrail/
 
-/** What the listing says, and what Converse makes of every model; null when it says nothing. */
+/** The capabilities that the listing reports, and those that Converse gives every model; null when it reports none. */
 const capabilitiesOf = (model: Json): readonly Capability[] | null => {
   if (!Array.isArray(model.inputModalities)) return null
   const known: Capability[] = ['chat', 'tools', 'parallel_tool', 'json_schema']

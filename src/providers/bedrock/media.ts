@@ -1,4 +1,5 @@
-// Images, documents and audio of the client's wire -> blocks of Converse. It takes bytes, and addresses in S3; it fetches nothing from the web.
+// Images, documents and audio of the client's wire -> blocks of Converse. It takes bytes, and addresses in S3; it
+// fetches nothing from the web.
 import { dataUrl, quoted, refuse } from '../shared/converting.ts'
 import { type Json, objectOf, textOf } from '../shared/read-json.ts'
 
@@ -31,7 +32,9 @@ interface Located {
 
 const listed = (formats: Formats): string => [...new Set(Object.values(formats))].join(', ')
 
-/** The bytes of a data URL or an object in S3, and their format. `fallback` is the type of a data URL that names none. */
+/**
+ * The bytes of a data URL or an object in S3, and their format. `fallback` is the type of a data URL that names none.
+ */
 const located = (url: string, formats: Formats, fallback: string | null, what: string, param: string): Located => {
   if (/^data:/i.test(url)) {
     const { mediaType, data } = dataUrl(url, param)

@@ -14,7 +14,7 @@ interface Message {
 export interface Conversation {
   readonly system: readonly Block[]
   readonly messages: readonly Message[]
-  /** Tools that were called: Converse refuses calls and results of tools that it is not told of. */
+  /** Tools that were called: Converse refuses calls and results of undeclared tools. */
   readonly calledTools: ReadonlySet<string>
 }
 
@@ -130,7 +130,10 @@ class Converter {
   }
 }
 
-/** Reasoning that was handed out as `reasoning_details` comes back with its signature, which a tool loop needs. Unsigned reasoning is refused there. */
+/**
+ * Reasoning that an answer carried as `reasoning_details` is sent back with its signature, which a tool loop needs.
+ * Converse refuses unsigned reasoning.
+ */
 const reasoningOf = (message: Json): Block[] =>
   arrayOf(message.reasoning_details).flatMap((detail): Block[] => {
     const { type, thinking, signature, data } = objectOf(detail)

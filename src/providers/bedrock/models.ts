@@ -1,5 +1,6 @@
-// What the models behind Converse take, told by their names: `eu.anthropic.claude-sonnet-4-5-20250929-v1:0`, an ARN that ends so, ...
-// An application inference profile hides its model; there the provider's `options.model_family` and `options.structured_output` speak.
+// What the models behind Converse accept, by their names: `eu.anthropic.claude-sonnet-4-5-20250929-v1:0`, an ARN with
+// that at its end, ... An application inference profile hides its model; there the provider's `options.model_family`
+// and `options.structured_output` decide.
 import type { Target } from '../port.ts'
 
 export type Family = 'claude' | 'nova' | 'openai' | 'mistral' | 'other'
@@ -21,11 +22,14 @@ export const familyOf = ({ upstreamModel, options }: Target): Family => {
   return said !== undefined && /application-inference-profile|provisioned-model/.test(upstreamModel) ? said[0] : 'other'
 }
 
-// Claude 4.5 and 4.6 alone: Bedrock's copy of the schema knows it for none before and none after (September 2026).
+// Claude 4.5 and 4.6 alone: Bedrock's copy of the schema lists none before and none after (September 2026).
 const NATIVE_FORMAT =
   /claude-(?:opus|sonnet|haiku)-4-[56]|openai\.|qwen\.|deepseek\.v|google\.gemma|nvidia\.|minimax\.|moonshot(?:ai)?\.|zai\.|mistral\.(?:mistral-large-3|ministral|magistral|voxtral|devstral)/
 
-/** Whether the model takes a JSON schema for its answer and `strict` tools; the others are given a tool that stands for the answer. */
+/**
+ * Whether the model accepts a JSON schema for its answer and `strict` tools; for others a tool carries the JSON
+ * answer.
+ */
 export const takesSchemas = ({ upstreamModel, options }: Target): boolean =>
   options.structured_output === 'native' || (options.structured_output !== 'tool' && NATIVE_FORMAT.test(upstreamModel))
 

@@ -1,4 +1,5 @@
-// A chat call -> Converse. The model stands in the path; what only some models take goes into `additionalModelRequestFields`.
+// A chat call -> Converse. The model is part of the path; fields of some models only go into
+// `additionalModelRequestFields`.
 
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import { FORCED_WITHOUT_THINKING, NO_SAMPLING, thinkingFor } from '../shared/claude-models.ts'
@@ -23,7 +24,7 @@ import { addFormat, addTools } from './tools.ts'
 const NO_COUNTERPART = [
   ...OPENAI_ONLY, 'frequency_penalty', 'logprobs', 'metadata', 'min_p', 'presence_penalty', 'repetition_penalty', 'seed', 'top_logprobs', 'user',
 ]
-/** Containers in which the client may write in Converse's own words. */
+/** Containers in which the client may send Converse's own fields. */
 const CONTAINERS = ['inferenceConfig', 'outputConfig', 'additionalModelRequestFields']
 
 const HANDLED = new Set([
@@ -47,7 +48,7 @@ export interface Draft {
   readonly inferenceConfig: Record<string, unknown>
   readonly toolConfig: Record<string, unknown>
   readonly outputConfig: Record<string, unknown>
-  /** `additionalModelRequestFields`, in the model's own words. */
+  /** `additionalModelRequestFields`, in the model's own fields. */
   readonly additional: Record<string, unknown>
   thinks: boolean
 }

@@ -17,11 +17,11 @@ import {
   shownModel,
 } from './answer.ts'
 
-/** A block that is being told. Text has no beginning of its own. */
+/** A block under way. A text block has no start event. */
 interface OpenBlock {
   /** Index among the tool calls; null when it is none to the client. */
   readonly call: number | null
-  /** It is the tool that stands for the answer. */
+  /** It is the tool that carries the JSON answer. */
   readonly answer: boolean
   fragments: boolean
   thinking: string
@@ -43,7 +43,7 @@ class BedrockDecoder implements StreamDecoder {
   #calls = 0
   #byTool = false
   #finished = false
-  /** It ended badly: thrown once what it has used, which comes next, is told. */
+  /** The failure at the end of the stream: thrown after the usage, which comes next, is returned. */
   #failure: { readonly thrown: unknown } | null = null
   #more = ''
 

@@ -1,21 +1,24 @@
-// Where Bedrock is asked and as whom: region, address, path, and the headers that prove it.
+// The address and the credentials of Bedrock: region, URL, path, and the headers that authenticate.
 
 import { GatewayError } from '../../wire/errors.ts'
 import type { ProviderKind, Target, UpstreamRequest } from '../port.ts'
 import { joinUrl } from '../shared/target-url.ts'
 import { type AwsCredentials, awsEncode, signAwsRequest } from './aws-signature.ts'
 
-/** The address when nobody says another; `{region}` is filled in. */
+/** The default address; `{region}` is filled in. */
 export const BEDROCK_URL = 'https://bedrock-runtime.{region}.amazonaws.com'
 
-/** A URL is kept as it was written, or as a URL parser writes it: braces then stand as they are, or encoded. */
+/** A URL is stored as it was written, or as a URL parser writes it: its braces are then plain, or encoded. */
 const TEMPLATE = /\{region\}|%7Bregion%7D/i
 export const REGION = /^[a-z]{2}(?:-[a-z]+)+-\d{1,2}$/
 const REGION_IN_HOST = /^(?:.*\.)?bedrock(?:-runtime)?(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d{1,2})\./
 
 const unusable = (message: string): GatewayError => new GatewayError('provider_unavailable', message)
 
-/** The region that the host names, else `options.region`, else the provider's own `region` where it is one of AWS; null: nobody says. */
+/**
+ * The region that the host names, else `options.region`, else the provider's own `region` where it is one of AWS;
+ * null: none is set.
+ */
 const regionOf = ({ baseUrl, options, region }: Pick<Target, 'baseUrl' | 'options' | 'region'>): string | null => {
   const host = URL.parse(baseUrl)?.hostname ?? ''
   const named = REGION_IN_HOST.exec(host)?.[1]
@@ -24,7 +27,7 @@ const regionOf = ({ baseUrl, options, region }: Pick<Target, 'baseUrl' | 'option
   return null
 }
 
-/** That such a provider has no region: told when it is written rather than at the first request. */
+/** Reports a provider without a region when it is written rather than at the first request. */
 export const regionFlaw: NonNullable<ProviderKind['flaw']> = (place) =>
   TEMPLATE.test(place.baseUrl) && regionOf(place) === null
     ? { message: '"options.region" is required for the kind "bedrock", such as "us-east-1"', param: 'options.region' }
@@ -42,13 +45,19 @@ const rootOf = (target: Target): string => {
   return TEMPLATE.test(root) ? root.replace(/\{region\}|%7Bregion%7D/gi, requiredRegion(target)) : root
 }
 
-/** `/model/<id>/<operation>`. Ids have colons, ARNs slashes too: all of them are encoded, once (some operators did it already). */
+/**
+ * `/model/<id>/<operation>`. Ids have colons, ARNs slashes too: all of them are encoded, once (an operator may have
+ * done it already).
+ */
 export const modelUrl = (target: Target, operation: 'converse' | 'converse-stream'): string => {
   const id = target.upstreamModel.replace(/%3A/gi, ':').replace(/%2F/gi, '/')
   return joinUrl(rootOf(target), `/model/${awsEncode(id)}/${operation}`)
 }
 
-/** Models are listed by another service, whose host AWS names alike; elsewhere it is `options.control_url`, else the same host. */
+/**
+ * Another service lists the models; AWS names its host alike. Elsewhere it is `options.control_url`, else the same
+ * host.
+ */
 export const controlUrl = (target: Target, path: string): string => {
   const { control_url: control } = target.options
   const root = typeof control === 'string' && control !== '' ? rootOf({ ...target, baseUrl: control }) : rootOf(target)
@@ -69,7 +78,7 @@ const credentialsOf = (secret: string): AwsCredentials | null => {
 
 const HEADER_TEXT = /^[\x21-\x7e]+$/
 
-/** The request with the headers that prove who sends it. */
+/** The request with the headers that authenticate it. */
 export const authorized = (request: UpstreamRequest, target: Target): UpstreamRequest => {
   const secret = target.secret?.trim() ?? ''
   if (secret === '') return request

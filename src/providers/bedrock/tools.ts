@@ -18,7 +18,7 @@ const toolSpec = (name: unknown, description: string | null, schema: Json, stric
   },
 })
 
-/** The tools that the client declares, and whether one of them asked for strictness that the model does not know. */
+/** The tools that the client declares, and whether one of them requests strictness that the model lacks. */
 const declared = (body: Json, strictly: boolean, shaping: string[]): Block[] => {
   let loosened = false
   const tools = arrayOf(body.tools).flatMap((tool, i): Block[] => {
@@ -51,7 +51,9 @@ const choiceOf = (choice: unknown): Choice | null => {
 const converseChoice = (choice: Choice): Json =>
   choice.type === 'tool' ? { tool: { name: choice.name } } : { [choice.type]: {} }
 
-/** Adds `toolConfig`. What it cannot say, Claude is told in its own words; the two must not be said together. */
+/**
+ * Adds `toolConfig`. What it cannot express goes to Claude in Claude's own fields; a request must not hold both forms.
+ */
 export const addTools = (draft: Draft): void => {
   const { body, target, family, shaping, conversation } = draft
   const choice = choiceOf(body.tool_choice)
@@ -80,7 +82,10 @@ export const addTools = (draft: Draft): void => {
   else if (choice !== null) draft.toolConfig.toolChoice = converseChoice(choice)
 }
 
-/** Adds `outputConfig`, or the tool that stands for the answer. Behind `addTools`, and behind what decides about thinking. */
+/**
+ * Adds `outputConfig`, or the tool that carries the JSON answer. After `addTools`, and after the decision about
+ * thinking.
+ */
 export const addFormat = (draft: Draft): void => {
   const { body, target, shaping } = draft
   const format = objectOf(body.response_format)

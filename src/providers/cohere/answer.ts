@@ -23,7 +23,7 @@ export const cohereUsage = (raw: Json): Usage => {
   }
 }
 
-/** Throws for a generation that failed; `error` is what Cohere says about it. */
+/** Throws for a generation that failed; `error` is Cohere's text about it. */
 export const cohereFinish = (reason: string | null, error: unknown, reading?: Reading): string | null => {
   if (reason === null) return null
   if (!isFailedFinish(reason)) return finishReasonOf(reason)
@@ -32,7 +32,9 @@ export const cohereFinish = (reason: string | null, error: unknown, reading?: Re
     : malformed(`the generation ended with ${reason.slice(0, 40)}`)
 }
 
-/** Cohere gives the probability of each token of a piece of text; the client's wire holds one of the piece: their sum. */
+/**
+ * Cohere reports the probability of each token of a piece of text; the client's wire has one for the piece: their sum.
+ */
 export const cohereLogprobs = (items: unknown): Json | null => {
   if (!Array.isArray(items)) return null
   const content = items.flatMap((item: unknown): Json[] => {

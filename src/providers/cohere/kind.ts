@@ -13,7 +13,7 @@ const MOST_LISTED = 10_000
 /** A request or an answer held what Cohere does not let through. */
 const BLOCKED = 498
 
-/** What the listing says; null when it says nothing about capabilities. */
+/** The capabilities that the listing reports; null when it reports none. */
 const listedCapabilities = ({ features, supports_vision }: Json): readonly Capability[] | null => {
   if (!Array.isArray(features)) return null
   const proven: Capability[] = ['chat', 'streaming', 'seed']

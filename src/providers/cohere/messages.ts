@@ -46,7 +46,7 @@ const toolCall = (call: unknown, param: string): Json => {
   return { id: call.id, type: 'function', function: { name, arguments: args } }
 }
 
-/** A turn that calls tools says its text as `tool_plan`; what the model thought comes back as the part that it was. */
+/** A message that calls tools has its text in `tool_plan`; reasoning is sent back as the part that it was. */
 const assistantMessage = (message: Json, param: string): Json => {
   if (present(message.function_call))
     throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)

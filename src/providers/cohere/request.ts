@@ -25,7 +25,10 @@ const NO_COUNTERPART = [
 const SAME = ['temperature', 'frequency_penalty', 'presence_penalty', 'seed'] as const
 const HANDLED = new Set<string>([...NO_COUNTERPART, ...CONVERTED, ...SAME, 'logprobs', 'stop_sequences', 'top_k'])
 
-/** `strict` stands at the tool in the client's wire and at the request in Cohere's: it is on when every tool asks for it. */
+/**
+ * `strict` belongs to the tool in the client's wire and to the request in Cohere's: it is on when every tool requests
+ * it.
+ */
 const addTools = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
   let strict = 0
   const tools = arrayOf(body.tools).map((tool, i): Json => {
@@ -73,7 +76,10 @@ const addFormat = (body: Json, out: Record<string, unknown>, shaping: string[]):
     shaping.push('dropped response_format: this provider has no format of this type')
 }
 
-/** Cohere's models think or do not; how much is only said by a budget, which nobody sent. A `thinking` of the client's own stands. */
+/**
+ * Cohere's models think or do not; only a budget sets how much, and the client sent none. A `thinking` of the client
+ * takes precedence.
+ */
 const addThinking = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
   const effort = textOf(body.reasoning_effort)
   if (effort === null) return

@@ -20,7 +20,7 @@ class CohereDecoder implements StreamDecoder {
   #calls = 0
   /** The call under way, by its place among the calls; they come one after another. Whether it has arguments yet. */
   #open: { readonly index: number; hasArguments: boolean } | null = null
-  /** It came along with what the stream has used: thrown once that is told. */
+  /** It came with the usage of the stream: thrown after that is returned. */
   #failure: { readonly thrown: unknown } | null = null
 
   constructor(reading: Reading | undefined) {

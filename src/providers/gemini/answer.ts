@@ -1,4 +1,4 @@
-// Gemini's candidates and usage -> choices of the client's wire. Whole answers are what the deltas of a stream add up to.
+// Gemini's candidates and usage -> choices of the client's wire. Whole answers are the sum of the deltas of a stream.
 import { parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Answer, Reading, Usage } from '../port.ts'
@@ -39,7 +39,7 @@ export const geminiFinish = (reason: unknown, called: boolean): string | null =>
   return Object.hasOwn(FINISH, reason) ? FINISH[reason]! : reason
 }
 
-/** Its wire leaves zeros out: once a total is said, what is missing is 0. */
+/** Its wire omits zeros: once a total is present, a missing count is 0. */
 export const geminiUsage = (raw: Json): Usage => {
   const sum = (...counts: readonly (number | null)[]): number | null =>
     counts.every((count) => count === null) && countOf(raw.totalTokenCount) === null
@@ -119,7 +119,7 @@ const plainDelta = (part: Json, ids: CallIds): Delta | null => {
   return typeof output === 'string' ? { content: `\`\`\`\n${output}\n\`\`\`\n` } : null
 }
 
-/** Null for a part that says nothing to a client. A signature stands on the call that it belongs to, else on the message. */
+/** Null for a part without content for a client. A signature belongs to its call, else to the message. */
 export const deltaOf = (part: Json, ids: CallIds): Delta | null => {
   const delta = plainDelta(part, ids)
   const signature = textOf(part.thoughtSignature)
@@ -131,7 +131,7 @@ export const deltaOf = (part: Json, ids: CallIds): Delta | null => {
 
 export const partsOf = (candidate: Json): readonly Json[] => arrayOf(objectOf(candidate.content).parts).map(objectOf)
 
-/** What else Google says of a candidate: where the answer comes from, and why it was held back. */
+/** Google's other facts about a candidate: its sources, and why it was blocked. */
 export const candidateFacts = (candidate: Json): Json | null => {
   const { groundingMetadata, citationMetadata, urlContextMetadata, safetyRatings } = candidate
   const facts = {
@@ -149,7 +149,7 @@ const tokenOf = (value: unknown): Json => {
   return { token: text, logprob: logProbability, bytes: [...Buffer.from(text)] }
 }
 
-/** Null when none were asked for. */
+/** Null when none were requested. */
 export const clientLogprobs = (result: unknown): Json | null => {
   if (!isObject(result)) return null
   const top = arrayOf(result.topCandidates)
@@ -206,7 +206,10 @@ const exactOrNot = (body: string): unknown => {
 
 export const indexOf = (candidate: Json): number => countOf(candidate.index) ?? 0
 
-/** Throws GatewayError: a blocked prompt is `content_filtered`, an error is classified, anything else that is no answer is `upstream_error`. */
+/**
+ * Throws GatewayError: a blocked prompt is `content_filtered`, an error is classified, any other text that is no
+ * answer is `upstream_error`.
+ */
 export const geminiAnswer = (body: string, reading?: Reading): Answer => {
   const parsed = exactOrNot(body)
   if (isObject(errorOf(parsed))) throw geminiInBand(parsed, reading)

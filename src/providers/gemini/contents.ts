@@ -1,4 +1,5 @@
-// Messages of the client's wire -> system instruction and contents of Gemini's. What has no counterpart is refused by name.
+// Messages of the client's wire -> system instruction and contents of Gemini's. A field without a counterpart is
+// refused by name.
 import { isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import { present, quoted, refuse } from '../shared/converting.ts'
@@ -12,7 +13,7 @@ export interface Content {
 }
 
 interface Turn extends Content {
-  /** It holds results of tools: what the user says next is a turn of its own. */
+  /** It holds tool results: the next text of the user is a content of its own. */
   readonly results: boolean
 }
 
@@ -22,7 +23,10 @@ export interface ContentsContext extends MediaContext {
   readonly callIds: boolean
 }
 
-/** Google's documented stand-in for the signature of a call that this model did not make, or whose signature the client lost: without one the request is refused. */
+/**
+ * Google's documented replacement for the signature of a call that another model made, or whose signature the client
+ * lost: without one the request is refused.
+ */
 const NO_SIGNATURE = 'skip_thought_signature_validator'
 
 const MEDIA = ['image_url', 'video_url', 'input_audio', 'file']
@@ -84,7 +88,7 @@ const modelParts = (message: Json, param: string, context: ContentsContext): Par
   if (signature !== null) {
     const last = texts.at(-1)
     if (last !== undefined) last.thoughtSignature = signature
-    // It may stand alone: behind the text, in an empty one.
+    // A signature without text or call goes behind the text, in an empty part.
     else if (calls.length === 0) texts.push({ text: '', thoughtSignature: signature })
   }
   const first = calls[0]
@@ -95,7 +99,10 @@ const modelParts = (message: Json, param: string, context: ContentsContext): Par
   return [...texts, ...calls]
 }
 
-/** What a tool answered, as the object that the wire wants: JSON objects as they are, anything else under `result` or `error`. */
+/**
+ * The result of a tool, as the object that the wire requires: JSON objects as they are, anything else under `result`
+ * or `error`.
+ */
 const resultObject = (text: string, failed: boolean): Json => {
   const value = /^\s*\{/.test(text) ? parsedOrNot(text) : undefined
   if (failed) return { error: value ?? text }
@@ -167,7 +174,7 @@ class Conversation {
     }
   }
 
-  /** Neighbours of one role are one content, so that all results of one turn stand together. */
+  /** Neighbours of one role are one content, so that all results of one message stay together. */
   #turn(role: Turn['role'], parts: Part[], results: boolean): void {
     if (parts.length === 0) return
     const last = this.turns.at(-1)

@@ -28,7 +28,7 @@ const errorIn = (body: unknown): Json => objectOf(objectOf(Array.isArray(body) ?
 const BAD_KEY = /api key (?:not valid|not found|expired|was reported)|unregistered callers/i
 const NO_ENTITLEMENT = /location is not supported|enable billing|billing account/i
 
-/** The status that says what was meant: a bad key is a 400 or 403 there, and so is a country or an account that is not served. */
+/** The status by meaning: a bad key is a 400 or 403 there, and so is an unsupported country or account. */
 const statusMeant = (status: number, error: Json): number => {
   if (status !== 400 && status !== 403) return status
   const message = (textOf(error.message) ?? '').slice(0, 4_096)
@@ -37,7 +37,7 @@ const statusMeant = (status: number, error: Json): number => {
   return status === 400 && error.status === 'FAILED_PRECONDITION' && NO_ENTITLEMENT.test(message) ? 403 : status
 }
 
-/** `RetryInfo` of the body as the header that it stands for. */
+/** `RetryInfo` of the body as the header that it corresponds to. */
 const withRetryInfo = (headers: Headers, error: Json): Headers => {
   const said = arrayOf(error.details)
     .map((detail) => textOf(objectOf(detail).retryDelay))
@@ -58,7 +58,7 @@ const failureFrom = (
   const error = errorIn(parsed)
   const said = withRetryInfo(headers, error)
   const failure = statusFailure(status, body, said, reading, statusMeant(status, error))
-  // "You exceeded your current quota" is what its limits per minute say too: only a 402 is final.
+  // "You exceeded your current quota" is also the text of its limits per minute: only a 402 is final.
   if (status !== 429 || failure.code !== 'quota_exceeded') return failure
   return new GatewayError('rate_limited', failure.message, {
     upstreamStatus: status,

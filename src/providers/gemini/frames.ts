@@ -1,5 +1,5 @@
-// The framing of Gemini's streams: server-sent events, and what stands between them bare. An error that ends a stream is written
-// as plain JSON over several lines, which the standard would have a parser ignore.
+// The framing of Gemini's streams: server-sent events, and bare text between them. An error that ends a stream is
+// plain JSON over several lines, which a parser by the standard ignores.
 import { createSseParser, type EventParser, type SseEvent, SseTooLarge } from '../../lib/text/sse.ts'
 
 const LINE_FEED = 10

@@ -1,4 +1,5 @@
-// Google's Gemini API, `generateContent`. Its own OpenAI door would be simpler, but it loses top_k, safety and thought signatures.
+// Google's Gemini API, `generateContent`. Google's OpenAI endpoint would be simpler, but it loses top_k, safety
+// settings and thought signatures.
 import { isObject } from '../../wire/json.ts'
 import { oneOf, textOption } from '../options.ts'
 import { ALL_CAPABILITIES, type ListedModel, type ProviderKind } from '../port.ts'
@@ -14,7 +15,7 @@ const MOST_LISTED = 10_000
 /** They answer to `generateContent` too, but with speech only. */
 const SPEECH = /-tts\b/
 
-/** What can generate content. The listing knows limits, but nothing of tools, images or JSON. */
+/** The models that generate content. The listing has limits, but no capabilities for tools, images or JSON. */
 const readListing = (body: string): readonly ListedModel[] => {
   const { models } = objectOf(parseJson(body))
   if (!Array.isArray(models)) throw malformed('it lists no models')

@@ -1,4 +1,5 @@
-// Images, audio, video and files of the client's wire -> parts of Gemini's. Nothing is fetched here: an address is handed on as an address.
+// Images, audio, video and files of the client's wire -> parts of Gemini's. Nothing is fetched here: an address stays
+// an address.
 import { isObject } from '../../wire/json.ts'
 import { dataUrl, refuse } from '../shared/converting.ts'
 import { type Json, objectOf, textOf } from '../shared/read-json.ts'
@@ -39,7 +40,7 @@ const typeByEnding = (url: string): string | undefined => {
   return Object.hasOwn(BY_ENDING, ending) ? BY_ENDING[ending] : undefined
 }
 
-/** `format` says the media type where the address does not; some clients send it. */
+/** `format` is the media type where the address shows none; some clients send it. */
 const mediaPart = (url: string, format: unknown, param: string): Part => {
   if (/^data:/i.test(url)) {
     const { mediaType, data } = dataUrl(url, param)
@@ -73,7 +74,7 @@ const filePart = (part: Json, filesUrl: string, param: string, shaping: Set<stri
   if (filename !== undefined) shaping.add('dropped file.filename')
   if (typeof file_data === 'string') return mediaPart(file_data, format, `${param}.file.file_data`)
   if (typeof file_id !== 'string') throw refuse('a file needs file_data or a file_id', `${param}.file`)
-  // The name of an uploaded file stands for its address.
+  // The name of an uploaded file becomes its address.
   const url = /^files\/[\w-]{1,128}$/.test(file_id) ? `${filesUrl.split('?', 1)[0]}/${file_id}` : file_id
   return mediaPart(url, format, `${param}.file.file_id`)
 }

@@ -1,9 +1,13 @@
-// What differs between families of Google's models on one wire. Names are open-ended: one that is not known to be old is taken to be new.
+// Differences between families of Google's models on one wire. Names are open-ended: a name that is not listed as old
+// is taken to be new.
 
 export interface GeminiFamily {
   /** Gemma takes no system instruction. */
   readonly systemInstruction: boolean
-  /** Gemini 3 and later: calls that are sent back need the signature of the thought behind them, and results may hold images. */
+  /**
+   * Gemini 3 and later: calls that are sent back need the signature of the thought behind them, and results may hold
+   * images.
+   */
   readonly signatures: boolean
   /** Gemini 2 takes a budget of thinking tokens, later ones a level. */
   readonly thinking: 'budget' | 'level'

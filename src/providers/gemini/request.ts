@@ -42,7 +42,10 @@ const TIERS: Readonly<Record<string, string>> = {
   priority: 'priority',
 }
 
-/** Fields of its request that have two spellings, which its JSON both takes: one of them is written, so that none stands there twice. */
+/**
+ * Request fields with two spellings, both of which Google's JSON accepts: one of them is written, so that none occurs
+ * twice.
+ */
 // biome-ignore format: one list
 const SPELLED = new Map([
   'audioTimestamp', 'cachedContent', 'candidateCount', 'enableEnhancedCivicAnswers', 'frequencyPenalty', 'functionCallingConfig', 'generationConfig', 'imageConfig',
@@ -50,7 +53,7 @@ const SPELLED = new Map([
   'responseMimeType', 'responseModalities', 'responseSchema', 'retrievalConfig', 'routingConfig', 'safetySettings', 'serviceTier', 'speechConfig',
   'stopSequences', 'systemInstruction', 'thinkingBudget', 'thinkingConfig', 'thinkingLevel', 'toolConfig', 'topK', 'topP',
 ].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]))
-/** Those of them that stand at the top. */
+/** Those of them at the top level. */
 const AT_TOP = new Set(['cached_content', 'safety_settings', 'service_tier', 'system_instruction'])
 /** What is not known keeps its name. */
 const spelled = (fields: Json, names?: ReadonlySet<string>): Record<string, unknown> =>
@@ -61,7 +64,7 @@ const spelled = (fields: Json, names?: ReadonlySet<string>): Record<string, unkn
     ]),
   )
 
-/** What a client says in Gemini's own words. */
+/** Gemini's own fields in the client's request. */
 interface OwnWords {
   readonly fields: Json
   readonly generation: Json
@@ -160,7 +163,7 @@ const generationConfig = (
     out[to] = body[field]
     if (field !== to) shaping.add(`renamed ${field} to ${to}`)
   }
-  // 0 is what the wire says by leaving it out.
+  // The wire expresses 0 by leaving it out.
   if (present(body.top_logprobs) && body.top_logprobs !== 0) {
     out.logprobs = body.top_logprobs
     shaping.add('renamed top_logprobs to logprobs')
@@ -181,7 +184,10 @@ const generationConfig = (
 /** `options.api_version`. */
 export const GEMINI_VERSION = /^v[\w.]{1,20}$/
 
-/** `/v1beta`, unless the base names a version of its own; a bare `/v1` or Google's OpenAI door at its end is only habit. */
+/**
+ * `/v1beta`, unless the base names a version of its own; a bare `/v1` or the path of Google's OpenAI endpoint at its
+ * end is ignored.
+ */
 export const geminiUrl = ({ baseUrl, options }: Pick<Target, 'baseUrl' | 'options'>, path: string): string => {
   const base = baseUrl
     .replace(/\/+$/, '')
@@ -198,7 +204,7 @@ export const geminiHeaders = ({ secret, options }: Target): Readonly<Record<stri
   return options.auth === 'bearer' ? { authorization: `Bearer ${secret}` } : { 'x-goog-api-key': secret }
 }
 
-/** `models/<name>`, unless the name says what it is (`tunedModels/x`). */
+/** `models/<name>`, unless the name has a collection (`tunedModels/x`). */
 const modelPath = (model: string): string =>
   (model.includes('/') ? model : `models/${model}`)
     .split('/')

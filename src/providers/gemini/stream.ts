@@ -1,4 +1,5 @@
-// Gemini's streams -> chunks of the client's wire. Every event is a whole small answer; nothing ends the stream but its last candidate's reason.
+// Gemini's streams -> chunks of the client's wire. Every event is a whole small answer; only the finish reason of the
+// last candidate ends the stream.
 import { parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart } from '../port.ts'
@@ -20,7 +21,7 @@ import {
 import { blockedPrompt, geminiInBand } from './failure.ts'
 
 const NOTHING: readonly StreamPart[] = []
-/** A client may ask for 128 at most; more are none that anybody asked for. */
+/** A client may request 128 at most; more were not requested. */
 const MOST_CHOICES = 128
 
 interface Choice {
@@ -38,7 +39,7 @@ class GeminiDecoder implements StreamDecoder {
   #unfinished = 0
   #rawUsage: Json = {}
   #over = false
-  /** It came along with something that was said: thrown once that is out. */
+  /** It came with content: thrown after that is returned. */
   #failure: { readonly thrown: unknown } | null = null
 
   constructor(reading: Reading | undefined) {
@@ -75,7 +76,7 @@ class GeminiDecoder implements StreamDecoder {
     try {
       for (const one of events) this.#answer(one, parts)
     } catch (thrown) {
-      // Parts say what was used by then: without any, a part of its own does.
+      // Parts carry the usage so far: without any part, the usage gets one of its own.
       if (parts.length === 0 && this.#chunks.usage !== known) parts.push(...this.#chunks.usagePart())
       if (parts.length === 0) throw thrown
       this.#failure = { thrown }
@@ -103,7 +104,7 @@ class GeminiDecoder implements StreamDecoder {
     chunks.id = textOf(value.responseId) ?? chunks.id
     chunks.model = textOf(value.modelVersion) ?? chunks.model
     if (isObject(value.usageMetadata)) {
-      // Cumulative; what one event leaves out, an earlier one may have said.
+      // Cumulative; a member that one event omits may be in an earlier one.
       this.#rawUsage = { ...this.#rawUsage, ...value.usageMetadata }
       chunks.usage = geminiUsage(this.#rawUsage)
     }

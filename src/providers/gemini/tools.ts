@@ -12,7 +12,7 @@ const OWN_TOOLS: Readonly<Record<string, string>> = {
   code_execution: 'codeExecution',
 }
 
-/** Keywords that say nothing about an object without properties. */
+/** Keywords without effect on an object without properties. */
 const SAYS_NOTHING = new Set(['type', 'properties', 'required', '$schema', 'title', 'description'])
 
 /** A declaration without parameters is declared so: an object schema without properties is refused by some models. */
@@ -91,14 +91,17 @@ const SINGLE = new Set(['items', 'not', 'additionalProperties'])
 // A client's body is at most 64 levels deep; this only guards other callers.
 const MOST_DEPTH = 128
 
-/** An `enum` takes strings and numbers alone; of other values the type is what can be said. */
+/** An `enum` takes strings and numbers alone; for other values only the type can be expressed. */
 const onlyValue = (value: unknown): Json => {
   if (typeof value === 'string' || typeof value === 'number' || isLongNumber(value)) return { enum: [value] }
   if (typeof value === 'boolean') return { type: 'boolean' }
   return value === null ? { type: 'null' } : {}
 }
 
-/** A copy with `const` as an `enum` of one, which is the only way that Gemini's JSON output knows. The gateway checks the answer against the client's own schema. */
+/**
+ * A copy with `const` as an `enum` of one, the only form that Gemini's JSON output supports. The gateway checks the
+ * answer against the client's own schema.
+ */
 const withoutConst = (schema: unknown, shaping: Set<string>, depth = 0): unknown => {
   if (!isObject(schema) || depth > MOST_DEPTH) return schema
   const out: Record<string, unknown> = {}

@@ -14,7 +14,7 @@ const COUNTS = [
   'prompt_eval_count', 'prompt_eval_cached_count', 'eval_count', 'total_duration', 'load_duration', 'prompt_eval_duration', 'eval_duration',
 ] as const
 
-/** Null when the answer says nothing of tokens. A prompt that was in the cache as a whole may be left out of the counts. */
+/** Null when the answer reports no tokens. The counts may omit a prompt that was wholly in the cache. */
 export const ollamaUsage = (answer: Json): Usage | null => {
   const promptTokens = countOf(answer.prompt_eval_count)
   const completionTokens = countOf(answer.eval_count)
@@ -51,7 +51,7 @@ export const ollamaCreatedS = (answer: Json): number | null => {
   return Number.isNaN(ms) ? null : Math.floor(ms / 1_000)
 }
 
-/** Models that call tools are said to have stopped, as are old servers' answers that say nothing. */
+/** Models that call tools report `stop`; old servers report no reason. */
 export const ollamaFinish = (answer: Json, calls: number): string => {
   const reason = finishReasonOf(textOf(answer.done_reason) ?? 'stop')
   return reason === 'stop' && calls > 0 ? 'tool_calls' : reason

@@ -1,4 +1,4 @@
-// Ollama's native API. Its OpenAI-shaped one fills in a temperature and knows no top_k, min_p or repeat_penalty.
+// Ollama's native API. Its OpenAI endpoint sets a temperature of its own and lacks top_k, min_p and repeat_penalty.
 
 import { isObject } from '../../wire/json.ts'
 import type { Capability, ListedModel, ProviderKind } from '../port.ts'
@@ -15,7 +15,7 @@ const MOST_LISTED = 10_000
 /** What every model can do here: the server itself keeps the answer to the format. */
 const PLAIN: readonly Capability[] = ['chat', 'streaming', 'json_mode', 'json_schema', 'seed']
 
-/** Old servers do not say what a model can do; these families only embed. */
+/** Old servers do not report capabilities; these families only embed. */
 const EMBEDS = /bert|embed/
 
 const capabilitiesOf = (model: Json): readonly Capability[] | null => {

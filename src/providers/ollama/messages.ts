@@ -1,4 +1,5 @@
-// Messages of the client's wire -> messages of Ollama's: text in one string, images beside it. What has no counterpart is refused by name.
+// Messages of the client's wire -> messages of Ollama's: text in one string, images beside it. A field without a
+// counterpart is refused by name.
 import { isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import { dataUrl, present, quoted, refuse } from '../shared/converting.ts'
@@ -22,7 +23,7 @@ const imageData = (part: Json, param: string): string => {
   return data
 }
 
-/** Texts of several parts stand on lines of their own: parts are apart in the client's wire too. */
+/** Texts of several parts become separate lines: parts are separate in the client's wire too. */
 const contentOf = (content: unknown, param: string, allowed: readonly string[]): Content => {
   if (!present(content)) return { text: '', images: [] }
   if (typeof content === 'string') return { text: content, images: [] }
@@ -81,7 +82,7 @@ const assistantMessage = (message: Json, param: string, names: Map<string, unkno
   }
 }
 
-/** Ollama's templates want the tool's name, which stands in the call that the result is of. */
+/** Ollama's templates need the tool's name, which is in the call that the result belongs to. */
 const toolMessage = (message: Json, param: string, names: ReadonlyMap<string, unknown>): Json => {
   const id = textOf(message.tool_call_id)
   if (id === null) throw refuse('a tool message needs a tool_call_id', `${param}.tool_call_id`)

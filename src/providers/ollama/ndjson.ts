@@ -4,7 +4,10 @@ import { type EventParser, type SseEvent, SseTooLarge } from '../../lib/text/sse
 const LF = 10
 const FIRST_BYTES = 1_024
 
-/** Each line is one event without a name. Lines end with LF or CRLF, the last one perhaps with nothing; blank ones are skipped. `maxLineBytes` bounds what is held. */
+/**
+ * Each line is one event without a name. Lines end with LF or CRLF, the last one perhaps with neither; blank ones are
+ * skipped. `maxLineBytes` bounds the buffered text.
+ */
 export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser => {
   const decoder = new TextDecoder()
   // The begun line. Grown by doubling: a server that sends byte by byte costs no more than the line's length.

@@ -119,7 +119,7 @@ const addFormat = (body: Json, out: Record<string, unknown>, shaping: string[]):
   } else shaping.push('dropped response_format: this provider has no format of this type')
 }
 
-/** Levels that Ollama's models do not know -> the nearest that they do. */
+/** Levels that Ollama's models lack -> the nearest that they support. */
 const EFFORTS: Readonly<Record<string, unknown>> = { none: false, minimal: 'low', xhigh: 'high' }
 
 const addThinking = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
