@@ -1,4 +1,5 @@
-// The words in which a kind says what a provider's `options` may hold. A value that the kind would not use is told when it is written, not ignored for ever.
+// The schemas by which a kind describes a provider's `options`. A value that the kind would not use is refused when it
+// is written, not ignored.
 import { type TSchema, t } from '../lib/schema/schema.ts'
 
 /** By name: what each may be. Null is always one of it and means that the option is not set. */

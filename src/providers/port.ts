@@ -19,14 +19,17 @@ export const ALL_CAPABILITIES = [
 export type Capability = (typeof ALL_CAPABILITIES)[number]
 
 /**
- * What the client asked. `raw` is its body, byte for byte, after the intent station folded `prompt` and `system` into
- * `messages` and took out `tool_execution` (and nothing else); `body` is the same, parsed. Kinds of the OpenAI shape edit `raw`, converting kinds read `body`.
+ * The client's request. `raw` is its body, byte for byte, after the intent station folded `prompt` and `system` into
+ * `messages` and took out `tool_execution` (and nothing else); `body` is the same, parsed. Kinds of the OpenAI shape
+ * edit `raw`, converting kinds read `body`.
  */
 export interface ChatCall {
   readonly raw: string
   readonly body: Readonly<Record<string, unknown>>
   readonly stream: boolean
-  /** Capability of the routed model, so that a kind can leave out what the model refuses (`seed`, extended sampling). */
+  /**
+   * Capabilities of the routed model, so that a kind can leave out what the model refuses (`seed`, extended sampling).
+   */
   readonly capabilities: readonly string[]
 }
 
@@ -38,24 +41,29 @@ export interface Target {
   readonly options: Readonly<Record<string, unknown>>
   /** Output ceiling of the catalogue; only Anthropic's required `max_tokens` uses it. */
   readonly maxOutputTokens: number | null
-  /** Ask for usage on streams although the client did not: a setting of the provider. The extra chunk is then hidden. */
+  /**
+   * Request usage on streams although the client did not: a setting of the provider. The extra chunk is then hidden.
+   */
   readonly usageOnStream: boolean
-  /** Likewise for a hard budget, which nobody set for this provider: where it may refuse that, the caller has to call once more without. */
+  /**
+   * The same for a hard budget, without that setting: where the provider may refuse it, the caller has to retry
+   * without.
+   */
   readonly usageForBudget?: boolean
-  /** Where the provider says that it is, for kinds whose address depends on it. */
+  /** The provider's region, for kinds whose address depends on it. */
   readonly region?: string | null
   /** Unix milliseconds, for kinds that sign their requests. Passed in, so that kinds stay pure. */
   readonly atMs?: number
 }
 
-/** What reading an answer may need beyond the answer: passed in, so that kinds stay pure. Never shown to anybody. */
+/** Facts beside the answer that reading it may need: passed in, so that kinds stay pure. Never shown to a client. */
 export interface Reading {
-  /** Stands in where an upstream gives its answer no id, or no time (Unix seconds). */
+  /** Used where an upstream gives its answer no id, or no time (Unix seconds). */
   readonly id: string
   readonly createdS: number
-  /** What the upstream was asked for: the answer's model where the upstream names none. */
+  /** The requested model: the answer's model where the upstream names none. */
   readonly model?: string
-  /** The client of this stream did not ask for usage: its chunks hold none. */
+  /** The client of this stream did not request usage: its chunks hold none. */
   readonly hidesUsage?: boolean
   /** Of the target, both: cut out of every text that is quoted. */
   readonly secret: string | null
@@ -69,7 +77,7 @@ export interface UpstreamRequest {
   readonly body: string | null
   /** What was dropped, renamed or clamped, for `gateway.shaping`. */
   readonly shaping: readonly string[]
-  /** It asks for usage for a budget alone: neither the client nor a setting of the provider does. */
+  /** It requests usage for a budget alone: neither the client nor a setting of the provider does. */
   readonly asksForBudget?: boolean
 }
 
@@ -78,11 +86,17 @@ export interface Usage {
   readonly completionTokens: number | null
   readonly cachedPromptTokens: number | null
   readonly reasoningTokens: number | null
-  /** What the provider says that it charges for this answer, in nano-USD. Null or absent: it does not say. */
+  /** The charge for this answer as the provider reports it, in nano-USD. Null or absent: not reported. */
   readonly reportedNanoUsd?: number | null
-  /** Where the provider charges for other tokens than those it counts: the ones that its prices are for. Null or absent: those above. */
+  /**
+   * The tokens that the provider's prices apply to, where they differ from the counted ones. Null or absent: those
+   * above.
+   */
   readonly billed?: { readonly promptTokens: number | null; readonly completionTokens: number | null } | null
-  /** Tokens of the prompt that were written to the vendor's cache, and for how long as far as it says. Absent: none. */
+  /**
+   * Tokens of the prompt that were written to the vendor's cache, and for how long as far as it is reported. Absent:
+   * none.
+   */
   readonly cacheWrites?: { readonly total: number; readonly fiveMinutes: number; readonly oneHour: number }
   /** Of the completion: tokens of pictures, which have a price of their own. Absent: none. */
   readonly pictureTokens?: number
@@ -92,7 +106,10 @@ export interface Usage {
 
 /** A whole answer in the client's wire. */
 export interface Answer {
-  /** A `chat.completion` object as JSON text, without the gateway block (which is spliced in). Untouched upstream bytes where the wire is the same. */
+  /**
+   * A `chat.completion` object as JSON text, without the gateway block (which is spliced in). Untouched upstream bytes
+   * where the wire is the same.
+   */
   readonly json: string
   readonly usage: Usage | null
   /** Of the first choice. */
@@ -100,7 +117,7 @@ export interface Answer {
   /** Text of the first choice, null when it has none (tool calls, refusal). */
   readonly content: string | null
   readonly refusal: boolean
-  /** Names of the tools that the model asked for. */
+  /** Names of the tools that the model calls. */
   readonly toolNames: readonly string[]
 }
 
@@ -108,7 +125,10 @@ export interface Answer {
 export interface StreamPart {
   /** A `chat.completion.chunk` as JSON text on one line, or null when there is nothing for the client. */
   readonly json: string | null
-  /** It carries something that a client could show: text, reasoning, a tool call, a refusal. Failover ends at the first of these. */
+  /**
+   * It carries content that a client can show: text, reasoning, a tool call, a refusal. Failover ends at the first of
+   * these.
+   */
   readonly content: boolean
   /** Text that it adds to the first choice, for structured-output checks. */
   readonly text: string
@@ -117,24 +137,36 @@ export interface StreamPart {
   readonly finishReason: string | null
   /** The latest known usage (cumulative). */
   readonly usage: Usage | null
-  /** True for the usage-only chunk (empty `choices`): sent to the client only when it asked for usage. */
+  /** True for the usage-only chunk (empty `choices`): sent to the client only when it requested usage. */
   readonly usageOnly: boolean
   readonly toolNames: readonly string[]
-  /** Instead of `json`: whole frames as they came, each with further text of the first choice and nothing else (`text` is empty). */
+  /**
+   * Instead of `json`: whole frames as they came, each with further text of the first choice and nothing else (`text`
+   * is empty).
+   */
   readonly frames?: string
 }
 
 /** Turns upstream events into parts. Stateful, one for each stream. */
 export interface StreamDecoder {
-  /** Throws GatewayError for an in-band error. Litter is skipped and counted (at most 16 times: then it throws); what cannot be read and may have been a piece of the answer throws. */
+  /**
+   * Throws GatewayError for an in-band error. Litter is skipped and counted (at most 16 times: then it throws); an
+   * unreadable event that may have been a piece of the answer throws.
+   */
   push(event: SseEvent): readonly StreamPart[]
-  /** Passes over frames that need no reading, where nobody wants their text; `push` then takes the run as one event. Only for server-sent events. */
+  /**
+   * Skips frames that need no reading, where their text is not needed; `push` then takes the run as one event. Only
+   * for server-sent events.
+   */
   readonly skimmer?: Skimmer
-  /** The upstream closed. Throws GatewayError('upstream_error') when its wire says that more should have come. */
+  /** The upstream closed. Throws GatewayError('upstream_error') when its wire shows that the answer is incomplete. */
   end(): readonly StreamPart[]
   /** Every choice seen so far has its finish reason: what fails after that costs the client nothing. */
   readonly complete: boolean
-  /** The wire's own last event has come, so nothing more is waited for, not even the end of the body. Absent: the wire has none but `[DONE]`. */
+  /**
+   * The wire's own last event has come, so the caller waits for nothing more, not even the end of the body. Absent:
+   * the wire has none but `[DONE]`.
+   */
   readonly over?: boolean
   /** Events that could not be read and were skipped. */
   readonly unreadable: number
@@ -164,11 +196,11 @@ export interface ListedModel {
 export interface ProviderKind {
   readonly kind: string
   readonly needsCredential: boolean
-  /** What the kind's models are taken to be able to do when nobody says otherwise. */
+  /** The capabilities of the kind's models where neither the listing nor an operator names them. */
   readonly capabilities: readonly Capability[]
   /**
-   * Its vendor says that a stream which is left stops: no more is generated, and no more billed than what was sent. Absent: it goes on to its end and is billed
-   * whole, whoever reads it. A function where the provider's `options` say so.
+   * The vendor documents that an abandoned stream stops: no more is generated, and no more billed than what was sent.
+   * Absent: it runs to its end and is billed whole. A function where the provider's `options` decide.
    */
   readonly stopsBillingWhenLeft?: true | ((options: Target['options']) => boolean)
   readonly defaultBaseUrl: string | null
@@ -178,17 +210,25 @@ export interface ProviderKind {
   readonly usualBaseUrlEnv?: string
   /** What a provider's `options` may hold. Absent: nothing. */
   readonly options?: Options
-  /** What an operator has yet to say, or cannot mean, of such a provider; null: nothing. Absent: nothing but what every kind needs. */
+  /**
+   * The first missing or invalid setting of such a provider; null: none. Absent: only the checks of every kind apply.
+   */
   flaw?(
     place: Pick<Target, 'baseUrl' | 'region' | 'options'>,
   ): { readonly message: string; readonly param: string } | null
   request(call: ChatCall, target: Target): UpstreamRequest
   /** Throws GatewayError('upstream_error') for an answer that is not one. */
   response(body: string, reading?: Reading): Answer
-  /** What an answer that `response` refuses says of its usage: it may be billed all the same. Null: nothing that can be read. Absent: the wire never says. */
+  /**
+   * The usage in an answer that `response` refuses: it may be billed all the same. Null: none that can be read.
+   * Absent: the wire never reports it.
+   */
   usageIn?(body: string): Usage | null
   stream(reading?: Reading): StreamDecoder
-  /** How its stream is framed: a new parser for each stream. Absent: server-sent events. A frame of another framing arrives as an event whose `event` is its type, or null. */
+  /**
+   * The framing of its stream: a new parser for each stream. Absent: server-sent events. A frame of another framing
+   * arrives as an event whose `event` is its type, or null.
+   */
   readonly framing?: () => EventParser
   /**
    * Any answer that is no success: status, body (cut at 64 KiB) and headers -> the code of the error table.
@@ -199,10 +239,10 @@ export interface ProviderKind {
   script?(request: UpstreamRequest): Script
   listing?: {
     request(target: Target): UpstreamRequest
-    /** Lists that are asked for besides, and read alike; at most a few. */
+    /** Additional lists that are requested, and read alike; at most a few. */
     further?(target: Target): readonly UpstreamRequest[]
     read(body: string): readonly ListedModel[]
-    /** Its lists may say what models cost. */
+    /** Its lists may hold prices. */
     readonly namesPrices?: true
   }
 }

@@ -25,14 +25,15 @@ const DEFAULT_MAX_TOKENS = 4_096
 // OpenAI's fields without a counterpart. Fields of neither wire are passed on as they are.
 // biome-ignore format: one list
 const NO_COUNTERPART = [
-  'audio', 'frequency_penalty', 'logit_bias', 'logprobs', 'min_p', 'modalities', 'moderation', 'prediction', 'presence_penalty',
-  'prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention', 'repetition_penalty', 'safety_identifier', 'seed',
-  'service_tier', 'store', 'top_logprobs', 'verbosity', 'web_search_options',
+  'audio', 'frequency_penalty', 'logit_bias', 'logprobs', 'min_p', 'modalities', 'moderation', 'prediction',
+  'presence_penalty', 'prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention', 'repetition_penalty',
+  'safety_identifier', 'seed', 'service_tier', 'store', 'top_logprobs', 'verbosity', 'web_search_options',
 ]
 // biome-ignore format: one list
 const CONVERTED = [
-  'max_completion_tokens', 'max_tokens', 'messages', 'metadata', 'model', 'n', 'parallel_tool_calls', 'prompt', 'reasoning_effort',
-  'response_format', 'stop', 'stop_sequences', 'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'user',
+  'max_completion_tokens', 'max_tokens', 'messages', 'metadata', 'model', 'n', 'parallel_tool_calls', 'prompt',
+  'reasoning_effort', 'response_format', 'stop', 'stop_sequences', 'stream', 'stream_options', 'system', 'temperature',
+  'tool_choice', 'tool_execution', 'tools', 'user',
 ]
 const HANDLED = new Set([...NO_COUNTERPART, ...CONVERTED])
 

@@ -18,7 +18,10 @@ import { authorized, BEDROCK_URL, controlUrl, REGION, regionFlaw } from './targe
 // No seed and no json_mode: neither has a counterpart.
 const CAPABILITIES: readonly Capability[] = ['chat', 'streaming', 'tools', 'parallel_tool', 'json_schema', 'vision']
 
-/** `ThrottlingException:http://internal.amazon.com/...`, `com.amazon.coral.service#ThrottlingException` -> `throttlingexception` */
+/**
+ * `ThrottlingException:http://internal.amazon.com/...`, `com.amazon.coral.service#ThrottlingException` ->
+ * `throttlingexception`
+ */
 const exceptionIn = (text: string): string =>
   text
     .slice(text.indexOf('#') + 1)

@@ -22,7 +22,8 @@ import { addFormat, addTools } from './tools.ts'
 
 // biome-ignore format: one list
 const NO_COUNTERPART = [
-  ...OPENAI_ONLY, 'frequency_penalty', 'logprobs', 'metadata', 'min_p', 'presence_penalty', 'repetition_penalty', 'seed', 'top_logprobs', 'user',
+  ...OPENAI_ONLY, 'frequency_penalty', 'logprobs', 'metadata', 'min_p', 'presence_penalty', 'repetition_penalty',
+  'seed', 'top_logprobs', 'user',
 ]
 /** Containers in which the client may send Converse's own fields. */
 const CONTAINERS = ['inferenceConfig', 'outputConfig', 'additionalModelRequestFields']

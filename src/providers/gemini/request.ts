@@ -48,10 +48,12 @@ const TIERS: Readonly<Record<string, string>> = {
  */
 // biome-ignore format: one list
 const SPELLED = new Map([
-  'audioTimestamp', 'cachedContent', 'candidateCount', 'enableEnhancedCivicAnswers', 'frequencyPenalty', 'functionCallingConfig', 'generationConfig', 'imageConfig',
-  'includeServerSideToolInvocations', 'includeThoughts', 'logprobs', 'maxOutputTokens', 'mediaResolution', 'presencePenalty', 'responseJsonSchema', 'responseLogprobs',
-  'responseMimeType', 'responseModalities', 'responseSchema', 'retrievalConfig', 'routingConfig', 'safetySettings', 'serviceTier', 'speechConfig',
-  'stopSequences', 'systemInstruction', 'thinkingBudget', 'thinkingConfig', 'thinkingLevel', 'toolConfig', 'topK', 'topP',
+  'audioTimestamp', 'cachedContent', 'candidateCount', 'enableEnhancedCivicAnswers', 'frequencyPenalty',
+  'functionCallingConfig', 'generationConfig', 'imageConfig', 'includeServerSideToolInvocations', 'includeThoughts',
+  'logprobs', 'maxOutputTokens', 'mediaResolution', 'presencePenalty', 'responseJsonSchema', 'responseLogprobs',
+  'responseMimeType', 'responseModalities', 'responseSchema', 'retrievalConfig', 'routingConfig', 'safetySettings',
+  'serviceTier', 'speechConfig', 'stopSequences', 'systemInstruction', 'thinkingBudget', 'thinkingConfig',
+  'thinkingLevel', 'toolConfig', 'topK', 'topP',
 ].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]))
 /** Those of them at the top level. */
 const AT_TOP = new Set(['cached_content', 'safety_settings', 'service_tier', 'system_instruction'])

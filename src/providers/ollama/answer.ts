@@ -11,7 +11,8 @@ import { arrayOf, countOf, type Json, objectOf, textOf } from '../shared/read-js
 
 // biome-ignore format: one list
 const COUNTS = [
-  'prompt_eval_count', 'prompt_eval_cached_count', 'eval_count', 'total_duration', 'load_duration', 'prompt_eval_duration', 'eval_duration',
+  'prompt_eval_count', 'prompt_eval_cached_count', 'eval_count', 'total_duration', 'load_duration',
+  'prompt_eval_duration', 'eval_duration',
 ] as const
 
 /** Null when the answer reports no tokens. The counts may omit a prompt that was wholly in the cache. */

@@ -1,4 +1,4 @@
-// Whole answers of the OpenAI shape: read for what the gateway must know, handed on in the upstream's own bytes.
+// Whole answers of the OpenAI shape: read for what the gateway needs, passed on in the upstream's own bytes.
 
 import { type Edit, editMembers } from '../../lib/json/edit.ts'
 import { hasLongNumber, parseExact } from '../../lib/json/exact-json.ts'
@@ -46,7 +46,7 @@ export const calledTools = (message: Json): readonly string[] => {
   return calls.flatMap(({ name }) => (typeof name === 'string' && name !== '' ? [name] : []))
 }
 
-/** It has what every answer has, or every chunk: `object` says which of them it must be. */
+/** Whether it has the members that every answer, or every chunk, has; `object` names which of the two is expected. */
 export const hasHead = (source: Json, object: string): boolean =>
   typeof source.id === 'string' &&
   source.id !== '' &&
@@ -58,17 +58,22 @@ export const hasHead = (source: Json, object: string): boolean =>
 const edited = (edits: Map<string, Edit> | null, name: string, edit: Edit): Map<string, Edit> =>
   (edits ?? new Map<string, Edit>()).set(name, edit)
 
-/** It holds an `error`. One that tells of none is not passed on: SDKs that find the member in a chunk throw, whatever it says. */
+/**
+ * It holds an `error`. An empty one is not passed on: SDKs that find the member in a chunk throw, whatever its value.
+ */
 export const hasError = ({ error }: Json): boolean => error !== undefined && error !== null
 
 /** Whole Unix seconds. 0 is what servers write that have no time yet, as Azure does in chunks about its filter. */
 const isTime = (created: unknown): created is number => Number.isInteger(created) && created !== 0
 
-/** Whole Unix seconds: some servers send their clock as it stands. Null: it says no time. */
+/** Whole Unix seconds: some servers send fractions. Null: no time. */
 const secondsOf = (created: unknown): number | null =>
   typeof created === 'number' && Number.isFinite(created) && created !== 0 ? Math.floor(created) : null
 
-/** Edits for what every answer must have and this one lacks. `head`: of a chunk, the first of its stream, which is of the same answer. */
+/**
+ * Edits for members that every answer must have and this one lacks. `head`: of a chunk, the first one of its stream,
+ * which belongs to the same answer.
+ */
 export const missingFields = (
   answer: Json,
   object: string,
@@ -91,7 +96,10 @@ const isMapped = (choice: unknown): boolean => {
   return typeof reason !== 'string' || reason === 'stop' || reason === 'tool_calls' || reason === 'length'
 }
 
-/** The choices with finish reasons of the client's wire, or null when they have them already. Throws for one that means failure. */
+/**
+ * The choices with finish reasons of the client's wire, or null when they have them already. Throws for one that means
+ * failure.
+ */
 export const mappedChoices = (choices: readonly unknown[], reading?: Reading): readonly unknown[] | null => {
   if (choices.every(isMapped)) return null
   let changed = false
@@ -102,7 +110,7 @@ export const mappedChoices = (choices: readonly unknown[], reading?: Reading): r
       throw isObject(objectOf(choice).error)
         ? inBandFailure(choice, reading)
         : malformed(`the generation ended with ${reason.slice(0, 40)}`)
-    // No reason at all: what has not ended says null.
+    // An empty reason: an unfinished choice has null.
     const finish = reason === '' ? null : finishReasonOf(reason)
     if (finish === reason) return choice
     changed = true
@@ -111,7 +119,7 @@ export const mappedChoices = (choices: readonly unknown[], reading?: Reading): r
   return changed ? mapped : null
 }
 
-/** Replaces the usage that says other numbers than those that are recorded, or none. Null: it stays. */
+/** Replaces usage whose numbers differ from the recorded ones, or are none. Null: it stays. */
 export const usageEdit = (given: unknown, counted: Usage | null): Edit | null => {
   if (given === undefined || given === null) return null
   if (!isObject(given)) return { do: 'remove' }
@@ -119,7 +127,10 @@ export const usageEdit = (given: unknown, counted: Usage | null): Edit | null =>
   return sane === null ? null : { do: 'set', json: JSON.stringify(sane) }
 }
 
-/** With what its dialect calls otherwise, or says in parts, in the client's words; the same list when there is nothing of it. */
+/**
+ * The choices with members of the dialect under the client's names, and content parts joined; the same list when there
+ * are none.
+ */
 export const spokenChoices = (given: readonly unknown[], dialect: Dialect): readonly unknown[] =>
   dialect.choicesOf === undefined ? textChoices(given) : (dialect.choicesOf(given) ?? given)
 
@@ -147,7 +158,7 @@ export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect =
   const usage = dialect.usageOf(parsed)
   let edits = hasHead(parsed, 'chat.completion') ? null : missingFields(parsed, 'chat.completion', reading)
   if (choices !== given) {
-    // What was read is enough to tell; what is written keeps its long numbers.
+    // The parsed answer is enough for a decision; the written one keeps its long numbers.
     const exact = hasLongNumber(body) ? arrayOf(objectOf(parseExact(body)).choices) : null
     const shown = exact === null ? choices : clientChoices(exact, dialect, reading)
     edits = edited(edits, 'choices', { do: 'set', json: JSON.stringify(shown) })

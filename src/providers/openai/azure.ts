@@ -1,4 +1,5 @@
-// Azure OpenAI: the OpenAI wire behind deployments. Two forms of address: `/openai/v1`, and `/openai/deployments/<name>` with a dated version.
+// Azure OpenAI: the OpenAI wire behind deployments. Two forms of address: `/openai/v1`, and
+// `/openai/deployments/<name>` with a dated version.
 
 import { oneOf, textOption } from '../options.ts'
 import { ALL_CAPABILITIES, type Target } from '../port.ts'
@@ -18,8 +19,9 @@ const withVersion = (url: string, { options }: Target): string => {
 }
 
 /**
- * What the address names decides: `/openai/v1` (no version needed, the model is the deployment), `/openai/deployments/<name>`
- * and `/models` are taken as they are; the bare resource becomes the deployment's address when `options.api_version` is set, else `/openai/v1`.
+ * The path of the address decides: `/openai/v1` (no version needed, the model is the deployment),
+ * `/openai/deployments/<name>` and `/models` are used as they are; the bare resource becomes the deployment's address
+ * when `options.api_version` is set, else `/openai/v1`.
  */
 export const azureUrl = (target: Target): string => {
   const bare = joinUrl(target.baseUrl, '')
@@ -33,7 +35,7 @@ export const azureUrl = (target: Target): string => {
   return withVersion(joinUrl(bare, `${root}/deployments/${encodeURIComponent(target.upstreamModel)}${chat}`), target)
 }
 
-/** Versions before this one do not know `stream_options`, and answers on an index of one's own (`data_sources`) never take it. */
+/** Versions before this one lack `stream_options`, and answers from a search index (`data_sources`) never accept it. */
 const FIRST_WITH_USAGE = '2024-09'
 const usageRefused = ({ baseUrl, options }: Target, body: Readonly<Record<string, unknown>>): boolean => {
   if (body.data_sources !== undefined) return true
@@ -64,6 +66,7 @@ export const azureRow: OpenAiRow = {
     auth: oneOf('api_key', 'bearer'),
   },
   request: { drop: EXTENDED, never: EXTENDED, reasoningFamilies: true, usageRefused, url: azureUrl, authorization },
-  // It lists the base models of the resource; the deployments, which are what can be called, are behind another API and another credential.
+  // It lists the base models of the resource; the deployments, which are what can be called, are behind another API
+  // and another credential.
   listing: null,
 }

@@ -1,8 +1,6 @@
-// Most chunks of a stream differ from the one before in nothing but their text. Once one of them was read, the next ones need not be parsed, and runs of them
-// pass as one slice: 10 us less for a stream of 20 chunks. That the chunk with the role shows what surrounds a delta (one `JSON.parse` for a stream instead of
-// three), with what was done in `stream.ts` and `lib/text/sse.ts`: of a stream in 4 reads 0.65 of the CPU of before that day instead of 0.75, in 19 reads 0.44
-// instead of 0.51, in a harness of its own. Streams as OpenAI sends them to who did not ask for the usage (letters, `usage: null`): 0.51 of the
-// bare proxy, where others are 0.65 (`bench -- targets`, stream_vendor).
+// Most chunks of a stream differ from the previous one in their text alone. Once one of them was read, the next ones
+// need not be parsed, and runs of them pass as one slice. The chunk with the role already shows what surrounds a
+// delta, so most streams need one `JSON.parse`. Gain: `bench -- targets`, stream and stream_vendor.
 
 import type { Json } from '../shared/read-json.ts'
 
@@ -12,9 +10,12 @@ const CONTENT_NAME = '"content"'
 const CONTENT = `${CONTENT_NAME}:"`
 const DELTA = '"delta"'
 const FINISH = '"finish_reason"'
-/** What stands between a delta and the finish reason of its choice, where anything does. */
+/** The text between a delta and the finish reason of its choice, where there is any. */
 const LOGPROBS = ',"logprobs":null'
-/** Letters that OpenAI puts behind each chunk, so that its length says little of its text: others each time, and the last member. */
+/**
+ * Random letters that OpenAI adds to each chunk, as its last member, so that its length does not reveal the length of
+ * its text.
+ */
 const LETTERS = '"obfuscation":"'
 const LETTERS_END = '"}'
 const MOST_ASCII = 0x7e
@@ -35,7 +36,10 @@ interface Around {
   readonly tail: string
 }
 
-/** A chunk with the same surroundings of its text has the same structure: only that one string, and the letters, differ. */
+/**
+ * A chunk with the same surroundings of its text has the same structure: only that one string, and the letters,
+ * differ.
+ */
 export class ChunkTemplate {
   #of: Around | null = null
   /** What is shown in place of the surroundings; null: they are shown as they are. */
@@ -51,24 +55,30 @@ export class ChunkTemplate {
   skimmed = 0
   /** What surrounds the members of a delta, until a chunk with a text was met. */
   #expected: { readonly of: Around; readonly shown: Around | null } | null = null
-  /** What surrounds the finish reason of a chunk that says no more than that: up to its empty delta, from there to the reason, and the rest. Null: not known. */
+  /**
+   * The surroundings of the finish reason of a chunk with no other content: up to its empty delta, from there to the
+   * reason, and the rest. Null: unknown.
+   */
   #ending: readonly [before: string, between: string, after: string] | null = null
 
   /**
-   * Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta, and all that counts as generated. Keeps the ones it has when they
-   * cannot be told. `shown` is the chunk as the client gets it: where it is another one, such as without a usage that is not the client's, frames that are passed
-   * over are put together so.
+   * Takes the surroundings of a chunk that was parsed; `text` is the content of its only delta, and all that counts as
+   * generated. Keeps the previous ones when they cannot be determined. `shown` is the chunk as the client gets it:
+   * where it differs, such as without usage that the client did not request, skipped frames are rebuilt in that form.
    */
   learn(data: string, text: string, shown = data): void {
     const of = aroundText(data, text)
     const shownOf = shown === data ? of : aroundText(shown, text)
     if (of === null || shownOf === null || shownOf.tail !== of.tail) return
     this.#take(of, shown === data ? null : shownOf, `${FIELD}${of.before}`, closingOf(of))
-    // Of texts that are whole already: measuring what was just put together would first copy it. With what `draft.ts` spares: 4 % of a stream.
+    // Measured on texts that are one string already: measuring a concatenation would first copy it.
     this.#frameMore = moreBytes(data) - moreBytes(text)
   }
 
-  /** Takes what surrounds the delta of a chunk that was parsed and begins a choice: one that differs in its delta alone need not be. `shown` as in `learn`. */
+  /**
+   * Takes the surroundings of the delta of a parsed chunk that begins a choice: a chunk that differs in its delta
+   * alone need not be parsed. `shown` as in `learn`.
+   */
   expect(data: string, delta: Json, shown = data): void {
     const of = aroundDelta(data, delta)
     const shownOf = shown === data ? of : aroundDelta(shown, delta)
@@ -114,7 +124,10 @@ export class ChunkTemplate {
     this.#frameTail = frameTailOf(of)
   }
 
-  /** The finish reason of a chunk that differs from the expected one in that alone and has an empty delta; null for any other. */
+  /**
+   * The finish reason of a chunk that differs from the expected one in that alone and has an empty delta; null for any
+   * other.
+   */
   reasonIn(data: string): string | null {
     if (this.#ending === null) return null
     const [before, between, after] = this.#ending
@@ -147,14 +160,20 @@ export class ChunkTemplate {
     return this.#of !== null
   }
 
-  /** What was passed over last, as the client gets it. Once: kept, it would hold the text of its read for as long as a stream is silent. */
+  /**
+   * The frames that were skipped last, as the client gets them. Once: retained, they would hold the text of their read
+   * for as long as a stream is silent.
+   */
   takeRun(): string {
     const run = this.#run
     this.#run = ''
     return run
   }
 
-  /** Passes over the frames from `from` on that fit and hold some text; answers where they end, `from` when the first does not fit. */
+  /**
+   * Skips the frames from `from` on that fit and hold some text; returns their end, `from` when the first does not
+   * fit.
+   */
   skim(text: string, from: number): number {
     const opening = this.#opening
     const closing = this.#closing
@@ -183,7 +202,7 @@ export class ChunkTemplate {
 
   #shownFrame(text: string, start: number, quote: number, end: number): string {
     const { before, after } = this.#shown!
-    // What stands behind the surroundings, letters among it, stays as it came.
+    // The rest behind the surroundings, letters included, stays as it came.
     return FIELD + before + text.slice(start, quote) + after + text.slice(quote + this.#of!.after.length, end)
   }
 }
@@ -196,14 +215,14 @@ const around = (before: string, after: string): Around => {
   return letters < 0 ? { before, after, tail: '' } : { before, after: after.slice(0, letters), tail: LETTERS_END }
 }
 
-/** Of the members of a chunk's only delta; null: where they stand cannot be told. */
+/** The surroundings of the members of a chunk's only delta; null: their place cannot be determined. */
 const aroundDelta = (data: string, delta: Json): Around | null => {
   const at = data.indexOf(DELTA)
-  // Without escapes each quote begins or ends a string, so what stands there once is the member's name.
+  // Without escapes each quote begins or ends a string, so a single occurrence is the member's name.
   if (at < 0 || data.indexOf(DELTA, at + 1) >= 0 || data.indexOf('\\') >= 0) return null
   const from = at + DELTA.length + ':'.length
   const to = data.indexOf('}', from)
-  // As it was parsed: nothing stands there twice, and the brace is its own.
+  // Equal to the parsed delta: no member is repeated, and the brace is its own.
   if (data[from - 1] !== ':' || data.slice(from, to + 1) !== JSON.stringify(delta)) return null
   return around(data.slice(0, from + 1), data.slice(to))
 }
@@ -211,10 +230,11 @@ const aroundDelta = (data: string, delta: Json): Around | null => {
 /** What a text has more of UTF-8 bytes than of UTF-16 units. */
 const moreBytes = (text: string): number => Buffer.byteLength(text) - text.length
 
-/** Of the text of a chunk's only delta; null: where it stands cannot be told without parsing. */
+/** The surroundings of the text of a chunk's only delta; null: its place cannot be determined without parsing. */
 const aroundText = (data: string, text: string): Around | null => {
   const at = data.indexOf(CONTENT_NAME)
-  // Twice: which of them is the delta's cannot be told. With an escape, or on several lines: nor is it what it looks like.
+  // Two occurrences: which of them is the delta's cannot be determined. With an escape, or over several lines, neither
+  // can be trusted.
   if (at < 0 || data.indexOf(CONTENT_NAME, at + 1) >= 0 || NO_PLAIN_LINE.test(data)) return null
   const start = at + CONTENT.length
   const end = start + text.length
@@ -223,8 +243,9 @@ const aroundText = (data: string, text: string): Around | null => {
 }
 
 /**
- * Where the letters begin that a chunk ends with, in what stands behind its text; -1: there are none, or anything behind them. Without escapes what reads like the
- * member is one: its first quote stands before a letter, so it begins a string.
+ * The index of the letters that end a chunk, in the text behind its content; -1: there are none, or anything follows
+ * them. Without escapes a text that reads like the member is the member: its first quote precedes a letter, so it
+ * begins a string.
  */
 const lettersAt = (after: string): number => {
   const at = after.indexOf(LETTERS)
@@ -232,7 +253,10 @@ const lettersAt = (after: string): number => {
   return at >= 0 && endBehind(after, from, '', LETTERS_END) === after.length ? from : -1
 }
 
-/** Where `closing` ends that stands at `quote`, with letters and `tail` behind it unless that is ''; -1 when anything else stands there. */
+/**
+ * The end of `closing` at `quote`, with letters and `tail` behind it unless that is ''; -1 when the text there
+ * differs.
+ */
 const endBehind = (text: string, quote: number, closing: string, tail: string): number => {
   if (!text.startsWith(closing, quote)) return -1
   const end = quote + closing.length
@@ -241,7 +265,10 @@ const endBehind = (text: string, quote: number, closing: string, tail: string): 
   return letters >= 0 && text.startsWith(tail, letters) ? letters + tail.length : -1
 }
 
-/** Where the JSON string text from `start` on ends with its quote; -1 when an escape, a control character, one beyond `most` or the end comes before it. */
+/**
+ * The index of the quote that ends the JSON string text from `start` on; -1 when an escape, a control character, one
+ * beyond `most` or the end comes first.
+ */
 const endOfPlain = (text: string, start: number, most = 0xffff): number => {
   for (let at = start; at < text.length; at++) {
     const code = text.charCodeAt(at)

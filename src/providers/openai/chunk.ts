@@ -1,4 +1,4 @@
-// What one chunk of a stream of the OpenAI shape says, but for what is known of the whole stream.
+// What one chunk of a stream of the OpenAI shape contains, without knowledge of the rest of the stream.
 import { isObject } from '../../wire/json.ts'
 import { finishReasonOf } from '../shared/finish-reason.ts'
 import { generatedBytes } from '../shared/generated.ts'
@@ -24,7 +24,7 @@ export const hasContent = (delta: Json): boolean =>
 export const ends = (choices: readonly unknown[]): boolean =>
   choices.some((choice) => (textOf(objectOf(choice).finish_reason) ?? '') !== '')
 
-/** What the choices of a chunk say. */
+/** The content of the choices of a chunk. */
 export const readChoices = (choices: readonly unknown[]) => {
   let content = false
   let text = ''
@@ -53,8 +53,9 @@ const isWhole = (choice: unknown): boolean =>
   isObject(choice) && Number.isInteger(choice.index) && isObject(choice.delta)
 
 /**
- * Choices that all have their index and a delta, if an empty one: clients read `delta.content` without a look. A `message` is all of the answer at once, unless
- * its choice has `begun`: then it says again what came. The same list when nothing is missing.
+ * Choices that all have their index and a delta, if an empty one: clients read `delta.content` without a check. A
+ * `message` is all of the answer at once, unless its choice has `begun`: then it repeats what came. The same list when
+ * nothing is missing.
  */
 export const wholeDeltas = (choices: readonly unknown[], begun: { has(index: number): boolean }): readonly unknown[] =>
   choices.every(isWhole)
@@ -67,7 +68,10 @@ export const wholeDeltas = (choices: readonly unknown[], begun: { has(index: num
         return { ...choice, index, delta: objectOf(said) }
       })
 
-/** The choice of a chunk that has all its fields, one choice, and nothing in it to map, repair or count: nearly every chunk there is. Null for any other. */
+/**
+ * The choice of a chunk that has all its fields, one choice, and nothing to map, repair or count: nearly every chunk.
+ * Null for any other.
+ */
 export const plainChoice = (
   chunk: Json,
   choices: readonly unknown[],

@@ -1,4 +1,5 @@
-// A request of the OpenAI shape while it is edited: the client's own bytes, the edits to them, and what is said about them.
+// A request of the OpenAI shape while it is edited: the client's own bytes, the edits to them, and the notes about
+// them.
 import { appendMembers, type Edit, editMembers, type Member, quoted, setMember, topLevel } from '../../lib/json/edit.ts'
 import type { ChatCall, Target } from '../port.ts'
 
@@ -6,7 +7,7 @@ const REMOVE: Edit = { do: 'remove' }
 
 export class RequestDraft {
   readonly shaping: string[] = []
-  /** Made when somebody asks: most requests are sent as they came. */
+  /** Parsed on access: most requests are sent as they came. */
   #members: readonly Member[] | null = null
   /** Made when there is one. */
   #edits: Map<string, Edit> | null = null

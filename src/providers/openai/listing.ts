@@ -1,4 +1,5 @@
-// What kinds of the OpenAI shape list: `{data: [...]}`, `{models: [...]}` or a bare list, with sizes, prices and abilities under many names.
+// The model lists of kinds of the OpenAI shape: `{data: [...]}`, `{models: [...]}` or a bare list, with sizes, prices
+// and abilities under many names.
 import { isObject } from '../../wire/json.ts'
 import type { Capability, ListedModel } from '../port.ts'
 import { malformed } from '../shared/failure.ts'
@@ -18,7 +19,7 @@ export interface ListingQuirks {
   /** False for what cannot chat. Absent: everything can. */
   readonly chats?: (id: string, row: Json) => boolean
   readonly prices?: (row: Json) => ListedPrices
-  /** Null: the row does not say. */
+  /** Null: the row has none. */
   readonly capabilities?: (row: Json) => readonly Capability[] | null
 }
 
@@ -33,7 +34,10 @@ const positive = (...values: readonly unknown[]): number | null => {
   return null
 }
 
-/** A number, or a number as text, times `factor`, without the dust of floating point; null for anything that is no price. */
+/**
+ * A number, or a number as text, times `factor`, without the noise of floating point; null for anything that is no
+ * price.
+ */
 export const priceOf = (value: unknown, factor = 1): number | null => {
   const given = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
   if (typeof given !== 'number' || !Number.isFinite(given) || given < 0) return null

@@ -1,5 +1,6 @@
-// Rows of the table of OpenAI-shaped upstreams: what people run themselves, and whatever else calls itself compatible. Runtimes of one's own stop generating when
-// their client leaves, and send no bill for what they did not generate.
+// Rows of the table of OpenAI-shaped upstreams: runtimes that operators run themselves, and any other compatible
+// server. Local runtimes stop generating when their client disconnects, and send no bill for what they did not
+// generate.
 
 import { SWITCH } from '../options.ts'
 import { ALL_CAPABILITIES } from '../port.ts'
@@ -15,7 +16,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     aliases: ['openai_like', 'openai_compat', 'custom_openai', 'sglang'],
     needsCredential: false,
     capabilities: ALL_CAPABILITIES,
-    // Anything may stand behind it, a vendor that bills what nobody reads too: the operator who knows it says so.
+    // Any server may be behind it, also a vendor that bills unread tokens: the operator sets this option.
     stopsBillingWhenLeft: ({ stops_billing_when_left: stops }) => stops === true,
     defaultBaseUrl: null,
     usualEnv: null,

@@ -8,14 +8,20 @@ import type { RequestDraft } from './draft.ts'
 
 const OWN_ID = /^[A-Za-z0-9]{9}$/
 
-/** Tool calls are named by nine letters and digits there: another id becomes nine digits of its digest, the same for the call and its result. */
+/**
+ * Ids of tool calls are nine letters and digits there: another id becomes nine digits of its digest, the same for the
+ * call and its result.
+ */
 export const mistralId = (id: string): string => (OWN_ID.test(id) ? id : sha256Hex(id).slice(0, 9))
 
-/** What messages hold that other vendors, or the gateway for them, have answered with. A field that it does not know is 422 there. */
+/**
+ * Members of messages from answers of other vendors, or of the gateway for them. Mistral refuses a field that it does
+ * not support with 422.
+ */
 // biome-ignore format: one list
 const UNKNOWN_IN_MESSAGES = [
-  'name', 'reasoning_content', 'reasoning', 'reasoning_details', 'refusal', 'annotations', 'audio', 'citations', 'images', 'extra_content',
-  'parsed',
+  'name', 'reasoning_content', 'reasoning', 'reasoning_details', 'refusal', 'annotations', 'audio', 'citations',
+  'images', 'extra_content', 'parsed',
 ]
 
 const NOT_PARSED: ReadonlyMap<string, Edit> = new Map([['parsed_arguments', { do: 'remove' }]])
@@ -77,7 +83,7 @@ const messageOf = (json: string, message: Json, notes: Set<string>): string | nu
       add(new Map([[name, { do: 'remove' }]]), `dropped messages[].${name}`)
   add(setId('tool_call_id', message.tool_call_id), 'shortened ids of tool calls')
   const { content, tool_calls: calls } = message
-  // A null there says nothing.
+  // A null there has no meaning.
   if (message.function_call === null)
     add(new Map([['function_call', { do: 'remove' }]]), 'dropped messages[].function_call')
   if (Array.isArray(content)) {
@@ -111,7 +117,7 @@ export const mistralShape = (draft: RequestDraft): void => {
   }
   if (draft.valueOf('tool_choice') === 'required' && draft.has('tool_choice'))
     draft.set('tool_choice', '"any"', 'renamed tool_choice required to any')
-  // The operator's wish, by `options.safe_prompt`; what the client says itself stands.
+  // Set by the operator as `options.safe_prompt`; a value of the client takes precedence.
   if (draft.target.options.safe_prompt === true && draft.valueOf('safe_prompt') === undefined)
     draft.set('safe_prompt', 'true', 'added safe_prompt')
 }

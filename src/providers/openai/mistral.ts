@@ -8,7 +8,7 @@ import { mistralShape } from './mistral-request.ts'
 import { flattened } from './parts.ts'
 import { EXTENDED, type OpenAiRow, said } from './row.ts'
 
-/** Fields of OpenAI without a counterpart: a field that it does not know is 422 there. */
+/** Fields of OpenAI without a counterpart: Mistral refuses an unsupported field with 422. */
 const UNKNOWN_THERE = [
   'logprobs',
   'top_logprobs',

@@ -6,7 +6,10 @@ const textOfPart = (part: unknown): string => textOf(objectOf(part).text) ?? ''
 const isThought = (type: unknown): boolean => type === 'thinking' || type === 'reasoning'
 const isText = (type: unknown): boolean => type === 'text' || type === 'output_text'
 
-/** Content in parts: text and thinking become `content` and `reasoning_content`; other parts (references) have no place there. */
+/**
+ * Content in parts: text and thinking become `content` and `reasoning_content`; other parts (references) have no
+ * counterpart.
+ */
 export const flattened = (parts: readonly unknown[]): Json => {
   let content = ''
   let reasoning = ''
@@ -26,7 +29,10 @@ export const flattened = (parts: readonly unknown[]): Json => {
 /** Nothing is lost when such parts become a text. */
 const isSaid = (part: unknown): boolean => isText(objectOf(part).type) || isThought(objectOf(part).type)
 
-/** The choices with their content as text, where it is a list of nothing but texts and thoughts; the same list when there is none. */
+/**
+ * The choices with their content as text, where it is a list of texts and thoughts only; the same list when there is
+ * none.
+ */
 export const textChoices = (choices: readonly unknown[]): readonly unknown[] => {
   let changed = false
   const spoken = choices.map((value) => {

@@ -9,9 +9,9 @@ import { bearer, joinUrl } from '../shared/target-url.ts'
 import { keepsInside, keptField, textWithoutKept } from '../shared/vendor-fields.ts'
 import { RequestDraft } from './draft.ts'
 
-/** How the requests of a kind of this shape differ from the others: part of its row in `rows.ts`. All of it is optional. */
+/** The differences of a kind of this shape in its requests: part of its row in `rows.ts`. Every member is optional. */
 export interface RequestQuirks {
-  /** Fields that this upstream refuses or does not know, and so never gets. */
+  /** Fields that this upstream refuses or does not support, and so never gets. */
   readonly drop?: readonly string[]
   /** Those of them that no setting of a provider may forward. */
   readonly never?: readonly string[]
@@ -25,33 +25,40 @@ export interface RequestQuirks {
   readonly reasoningFamilies?: boolean
   /** It answers with one choice only: a larger `n` is refused here, naming the field. */
   readonly oneChoice?: boolean
-  /** Its streams report usage without being asked, so it is never asked. */
+  /** Its streams report usage unrequested, so it is never requested. */
   readonly usageUnasked?: boolean
-  /** It refuses a request that asks for usage, so it is never asked by the gateway. */
+  /** It refuses a request for usage, so the gateway never adds one. */
   readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
-  /** Whatever no rule above says. */
+  /** Edits that no rule above expresses. */
   readonly edit?: (draft: RequestDraft) => void
   readonly headers?: (target: Target) => Readonly<Record<string, string>>
   /** The credential. Absent: `Authorization: Bearer`. */
   readonly authorization?: (target: Target) => Readonly<Record<string, string>>
-  /** Absent: `<base>/chat/completions`. Nothing else of these may go by the model: heads are kept for all models of a provider. */
+  /**
+   * Absent: `<base>/chat/completions`. No other member may depend on the model: heads are cached for all models of a
+   * provider.
+   */
   readonly url?: (target: Target) => string
 }
 
 // They steer the gateway; the intent station has acted on them already.
 const GATEWAY_ONLY = ['prompt', 'system', 'tool_execution'] as const
 const NONE: readonly string[] = []
-/** What nearly every request consists of: nothing has to be asked about these. */
+/** The members of nearly every request: these need no check. */
 // biome-ignore format: one list
 const USUAL = new Set([
-  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n', 'stop', 'seed', 'tools',
-  'tool_choice', 'parallel_tool_calls', 'response_format', 'user', 'metadata', 'reasoning_effort', 'frequency_penalty', 'presence_penalty',
+  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n',
+  'stop', 'seed', 'tools', 'tool_choice', 'parallel_tool_calls', 'response_format', 'user', 'metadata',
+  'reasoning_effort', 'frequency_penalty', 'presence_penalty',
 ])
 
 /** `o1`, `o3-mini`, `gpt-5`, `gpt-5.1`, later majors; not `gpt-5-chat-latest`. Fine-tuned ones are `ft:<model>:...`. */
 const REASONING = /^(?:ft:)?(?:o\d|gpt-(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat))/
 
-/** `options.forward` and `options.drop` of a provider: names of fields that it takes, or does not, against the rule of its kind. */
+/**
+ * `options.forward` and `options.drop` of a provider: names of fields that it takes, or does not, against the rule of
+ * its kind.
+ */
 const dropped = (quirks: RequestQuirks, { options, upstreamModel }: Target): readonly string[] => {
   const own = quirks.drop ?? NONE
   const ruled = quirks.dropFor === undefined ? own : [...own, ...quirks.dropFor(upstreamModel)]
@@ -80,7 +87,10 @@ const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
 const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
 const ASKING_USAGE = editMembers('{}', INCLUDE_USAGE)
 
-/** The provider is set to be asked for usage on streams, or a budget has to know it, and the client did not ask. An operator whose server refuses that drops the field. */
+/**
+ * Adds a request for usage to a stream: the provider is set so, or a budget needs it, and the client did not request
+ * it. An operator whose server refuses that drops the field.
+ */
 const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQuirks): boolean => {
   const { call, target } = draft
   if (!target.usageOnStream && target.usageForBudget !== true) return false
@@ -94,7 +104,7 @@ const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQu
   return !target.usageOnStream
 }
 
-/** True: it asks for usage for a budget alone. */
+/** True: it requests usage for a budget alone. */
 const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): boolean => {
   const { call, target } = draft
   for (const name of GATEWAY_ONLY) if (draft.has(name)) draft.remove(name)
@@ -116,7 +126,10 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): boolea
   return asksForBudget
 }
 
-/** What the gateway has decided or checked is not said another time in the upstream's own words, unless the operator lets it (`options.forward`). */
+/**
+ * Keeps back vendor fields that would override what the gateway has decided or checked, unless the operator allows
+ * them (`options.forward`).
+ */
 const keepBack = (draft: RequestDraft, kind: string, name: string): void => {
   const why = keptField(kind, name)
   if (why !== null) {
@@ -140,7 +153,10 @@ interface Head {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
-/** The last heads of each provider, by its options, for whole answers and for streams: the same objects each time, so that the dialer need not put them together again. */
+/**
+ * The last heads of each provider, by its options, for whole answers and for streams: the same objects each time, so
+ * that the dialer reuses what it derives from them.
+ */
 const heads = new WeakMap<Target['options'], { whole: Head | null; stream: Head | null }>()
 
 const headFor = (target: Target, stream: boolean, quirks: RequestQuirks): Head => {

@@ -1,4 +1,4 @@
-// A row of the table of upstreams that speak the OpenAI wire, and the words that rows are written in.
+// A row of the table of upstreams that speak the OpenAI wire, and the helpers that rows are written with.
 
 import { HEADER_NAME, HEADER_TEXT, type Options } from '../options.ts'
 import { ALL_CAPABILITIES, type Capability, type ProviderKind, type Target } from '../port.ts'
@@ -15,7 +15,7 @@ export interface OpenAiRow {
   readonly aliases?: readonly string[]
   readonly needsCredential: boolean
   readonly capabilities: readonly Capability[]
-  /** As in `ProviderKind`: by the vendor's own words alone. */
+  /** As in `ProviderKind`: only where the vendor documents it. */
   readonly stopsBillingWhenLeft?: ProviderKind['stopsBillingWhenLeft']
   readonly defaultBaseUrl: string | null
   readonly usualEnv: string | null
@@ -24,7 +24,10 @@ export interface OpenAiRow {
   readonly options?: Options
   readonly request?: RequestQuirks
   readonly answer?: Dialect
-  /** The status that a failure is to be read as, when it is not the one it came with. `error` is the `error` object of its body, or the body. */
+  /**
+   * The status that a failure is read as, when it differs from the one it came with. `error` is the `error` object of
+   * its body, or the body.
+   */
   readonly readAs?: (status: number, error: Json, headers: Headers) => number
   /** Null: it does not list what it serves. */
   readonly listing?: ListingQuirks | null

@@ -1,4 +1,5 @@
-// The table of the upstreams that speak the OpenAI wire: a row each. Adding one is a row here and a folder of fixtures: CONTRIBUTING, "Add a provider kind".
+// The table of the upstreams that speak the OpenAI wire, a row each. A new one is a row here and a folder of fixtures:
+// CONTRIBUTING, "Add a provider kind".
 
 import { headerName, headerText } from '../options.ts'
 import { ALL_CAPABILITIES } from '../port.ts'

@@ -1,4 +1,4 @@
-// Streams of the OpenAI shape: each chunk is read for what the gateway must know and handed on as it came.
+// Streams of the OpenAI shape: each chunk is read for what the gateway needs and passed on as it came.
 import { type Edit, editMembers } from '../../lib/json/edit.ts'
 import type { Skimmer } from '../../lib/text/sse.ts'
 import { isObject } from '../../wire/json.ts'
@@ -57,7 +57,8 @@ export class FinishOfChoices {
   }
 }
 
-// The role stands in the first delta of a choice and in no other: without it the SDKs fold no choice, and repeated it adds up to `assistantassistant`.
+// The role belongs to the first delta of a choice and to no other: without it the SDKs fold no choice, and repeated it
+// adds up to `assistantassistant`.
 
 export const hasRole = ({ role }: Json): boolean => typeof role === 'string' && role !== ''
 
@@ -65,7 +66,10 @@ const NAME = '"role"'
 // biome-ignore format: as it may stand in an object: before another member, behind one
 const SPELLINGS = ['"role":"assistant",', '"role": "assistant", ', ',"role":"assistant"', ', "role": "assistant"']
 
-/** The text of a chunk without its only role; null when that is not to be told from the text. Unescaped quotes stand in no JSON string. */
+/**
+ * The text of a chunk without its only role; null when the role cannot be distinguished from content. No JSON string
+ * holds an unescaped quote.
+ */
 export const withoutRole = (data: string): string | null => {
   const at = data.indexOf(NAME)
   if (at === -1 || data.indexOf(NAME, at + NAME.length) !== -1) return null
@@ -76,7 +80,10 @@ export const withoutRole = (data: string): string | null => {
   return null
 }
 
-/** Choices whose deltas name the role where they must and nowhere else; the same list when they did already. `begun`: choices that had a delta before. */
+/**
+ * Choices whose deltas have the role where they must and nowhere else; the same list when they did already. `begun`:
+ * choices that had a delta before.
+ */
 export const withRoles = (choices: readonly unknown[], begun: { has(index: number): boolean }): readonly unknown[] => {
   let changed = false
   const right = choices.map((value) => {
@@ -130,7 +137,7 @@ const runPart = (frames: string, bytes: number, usage: Usage | null): StreamPart
 
 const WITHOUT_USAGE: ReadonlyMap<string, Edit> = new Map([['usage', { do: 'remove' }]])
 
-/** Azure begins with a chunk about its filter, before the model has said who it is. */
+/** Azure begins with a chunk about its filter, before the model has named the answer. */
 const namesAnswer = ({ id }: Json): boolean => typeof id === 'string' && id !== ''
 
 /** A class, not closures: one is made for each stream. */
@@ -140,14 +147,14 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   readonly #template = new ChunkTemplate()
   readonly #choices = new FinishOfChoices()
   #calls: CallRepair | null = null
-  /** The first chunk: what is added says who it is of. */
+  /** The first chunk: the source of members that are added. */
   #head: Json | null = null
   /** Something that a client could show has come. */
   #said = false
   #usage: Usage | null = null
   /** All of it has come, or a failure has. */
   over = false
-  /** It came along with something that was said: thrown once that is out. */
+  /** It came with content: thrown after that is returned. */
   #failure: { readonly thrown: unknown } | null = null
   #looks = 0
   /** What was parsed ahead, to be read as an event next. */
@@ -190,7 +197,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
       this.over = true
       return this.#ended()
     }
-    // The template may have been learned ahead of an event that is still to be read: the first chunk is given its role all the same.
+    // The template may come from a later event that is still to be read: the first chunk gets its role all the same.
     const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
     const text = fits ? this.#template.textIn(data) : null
     if (text !== null && text !== '')
@@ -225,7 +232,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return NOTHING
   }
 
-  /** What a chunk says beside its failure, and what it has used, goes out before it. How its choices ended is not known: a reason there is of the failure. */
+  /**
+   * The content and usage of a chunk with a failure are returned before the failure. The end of its choices is
+   * unknown: a finish reason there belongs to the failure.
+   */
   #failed({ error: _, ...said }: Json, failure: unknown): readonly StreamPart[] {
     const choices = arrayOf(said.choices).map((choice) => {
       const { error: _, ...rest } = objectOf(choice)
@@ -239,7 +249,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return [this.#partOf(chunk, JSON.stringify(chunk))]
   }
 
-  /** All has come, but some choice never said why it ended: a client is told what a whole answer would say. Where nothing came, nothing is made of it. */
+  /**
+   * All has come, but some choice has no finish reason: the client gets the one that a whole answer would have.
+   * Without content, nothing is added.
+   */
   #ended(): readonly StreamPart[] {
     const open = this.#choices.open()
     const head = this.#head
@@ -261,7 +274,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   #partOf(chunk: Json, data: string): StreamPart {
     if (this.#head === null || (!namesAnswer(this.#head) && namesAnswer(chunk))) this.#head = chunk
     const plain = data.includes('\n') || this.#hides(chunk) ? null : plainChoice(chunk, arrayOf(chunk.choices))
-    // A vendor with words of its own may have put them into the chunk that ends.
+    // A vendor may have put fields of its own into the last chunk.
     const json = plain === null ? null : this.#withRole(plain.delta, data)
     if (plain !== null && json !== null && (plain.finishReason === null || this.dialect === STANDARD)) {
       const { delta, finishReason } = plain
@@ -273,7 +286,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return this.#editedPart(chunk, data)
   }
 
-  /** Usage that this client did not ask for. */
+  /** Usage that this client did not request. */
   #hides(chunk: Json): boolean {
     return chunk.usage !== undefined && this.reading?.hidesUsage === true
   }
@@ -314,7 +327,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return hasRole(delta) ? withoutRole(data) : null
   }
 
-  /** Learns from a frame that will be read as an event later, so that the frames that came along with it can be skimmed; it itself is not. */
+  /**
+   * Learns from a frame that will be read as an event later, so that the frames that came with it can be skimmed; the
+   * frame itself is not skimmed.
+   */
   #lookAhead(text: string, from: number): void {
     const end = text.indexOf('\n', from)
     if (end === -1) return
@@ -330,7 +346,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     else this.#learn(plain.delta, data, shown)
   }
 
-  /** Of a delta that says something by its content alone: what else it said would not be counted again. */
+  /** For a delta whose only content is `content`: other members would not be counted again. */
   #learn(delta: Json, data: string, shown = data): void {
     const { content } = delta
     if (typeof content !== 'string' || content === '' || generatedBytes(delta) !== Buffer.byteLength(content)) return

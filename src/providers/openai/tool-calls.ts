@@ -1,4 +1,5 @@
-// Tool calls of streams of the OpenAI shape as a client folds them: each with an index of its own, its id and type once, its arguments as text.
+// Tool calls of streams of the OpenAI shape as a client folds them: each with an index of its own, its id and type
+// once, its arguments as text.
 
 import { hasLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
@@ -33,12 +34,15 @@ const isWhole = (given: unknown): boolean =>
 /** The calls of one choice. */
 class Calls {
   readonly #byId = new Map<string, number>()
-  /** The index that the upstream names -> the one that the client gets: upstreams that begin another call under the same index meant a new one. */
+  /**
+   * The index that the upstream names -> the one that the client gets: an upstream that begins another call under the
+   * same index means a new one.
+   */
   readonly #byGiven = new Map<number, number>()
   readonly #known: Known[] = []
   #last = -1
 
-  /** Where the fragment belongs, and the name that was said of that call before; null: it begins one. */
+  /** The call that the fragment belongs to, and the name that the call has so far; null: it begins one. */
   place(call: Json): { readonly index: number; readonly name: string | null } {
     const id = filled(call.id) ? call.id : null
     const said = objectOf(call.function ?? call.custom)
@@ -119,7 +123,7 @@ export class CallRepair {
     const right: Record<string, unknown> = { ...call, index }
     if (begins && !filled(call.id)) right.id = callId(this.reading, choice === 0 ? `${index}` : `${choice}_${index}`)
     if (begins && isObject(call.function) && !filled(call.type)) right.type = 'function'
-    // Said twice it would be added up.
+    // Repeated, a client would concatenate it.
     if (!begins && filled(call.id)) delete right.id
     if (isObject(call.function)) {
       const { arguments: given, name: said, ...rest } = call.function

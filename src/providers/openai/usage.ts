@@ -26,7 +26,10 @@ export const groqUsage: Dialect = {
   usageOf: (source) => openaiUsage(source.usage) ?? openaiUsage(objectOf(source.x_groq).usage),
 }
 
-/** `usage.cost` in USD; with a key of one's own at the model's vendor that vendor charges `upstream_inference_cost` beside it. */
+/**
+ * `usage.cost` in USD; with the caller's own key at the model's vendor, that vendor charges `upstream_inference_cost`
+ * beside it.
+ */
 export const openrouterUsage: Dialect = dialect((usage, raw) => {
   const own = nanoUsd(raw.cost)
   const vendor = raw.is_byok === true ? nanoUsd(objectOf(raw.cost_details).upstream_inference_cost) : null
@@ -51,7 +54,10 @@ export const togetherUsage: Dialect = dialect((usage, raw) => ({
   cachedPromptTokens: usage.cachedPromptTokens ?? countOf(raw.cached_tokens),
 }))
 
-/** Reasoning tokens come on top of `completion_tokens`, cached ones on top of the prompt when they are more; the cost in ticks of 10^-10 USD. */
+/**
+ * Reasoning tokens are additional to `completion_tokens`, cached ones additional to the prompt when they are more; the
+ * cost is in ticks of 10^-10 USD.
+ */
 export const xaiUsage: Dialect = dialect((usage, raw) => {
   const { promptTokens, completionTokens, cachedPromptTokens, reasoningTokens } = usage
   const cachedApart = promptTokens !== null && cachedPromptTokens !== null && cachedPromptTokens > promptTokens

@@ -7,7 +7,7 @@ import { wholeCall } from './tool-calls.ts'
 
 const filled = (value: unknown): boolean => typeof value === 'string' && value !== ''
 
-/** It says something in another way than by text, so that its content may be null. */
+/** It has content other than text, so its `content` may be null. */
 const saysOtherwise = ({ tool_calls: calls, refusal, function_call, audio }: Json): boolean =>
   arrayOf(calls).length > 0 || filled(refusal) || isObject(function_call) || isObject(audio)
 
@@ -77,8 +77,9 @@ const saneDetails = (details: Json): Json =>
   Object.fromEntries(Object.entries(details).filter(([, value]) => isSane(value)))
 
 /**
- * The usage of an answer with the tokens that are recorded and charged, without numbers that are none; null when it says them already. A total that is
- * no number, or of other numbers, is their sum; what the upstream did not say is left out here.
+ * The usage of an answer with the tokens that are recorded and charged, without values that are no numbers; null when
+ * it has them already. A total that is no number, or does not match, becomes the sum; what the upstream did not report
+ * is left out here.
  */
 export const saneUsage = (
   given: Json,

@@ -1,20 +1,26 @@
-// A provider in process: deterministic, free, offline. It speaks the OpenAI wire; the name of the model says what it does.
+// A provider in process: deterministic, free, offline. It speaks the OpenAI wire; the name of the model selects what it
+// does.
 //
-// | model                   | behaviour                                                                                              |
-// |-------------------------|--------------------------------------------------------------------------------------------------------|
-// | sandbox-echo            | answers with the text of the last user message; in a stream word by word; stops at `max_tokens` words   |
-// | sandbox-delay-<ms>      | the same, the response headers after <ms>                                                              |
-// | sandbox-slow-<ms>       | the same, <ms> before each chunk of a stream (and before the body of a JSON answer)                    |
-// | sandbox-error-<status>  | fails with that status (400 to 599) in the shape of the wire; 429 with `Retry-After: 1`                |
-// | sandbox-midstream-error | a stream fails with an in-band error after its second chunk; JSON is a 500                             |
-// | sandbox-cut             | the connection breaks after the second chunk, or in the middle of the JSON                             |
-// | sandbox-early-end       | the body ends after the second chunk, without finish reason and `[DONE]`; JSON ends in the middle       |
-// | sandbox-hang            | nothing more comes after the second chunk, or after the headers of a JSON answer                       |
-// | sandbox-tools           | calls the first declared tool with sample arguments; without tools, or after a tool's result, it echoes |
-// | sandbox-json            | answers with a JSON object: a sample of the `json_schema`, else `{"answer": <last user message>}`       |
+// | model                   | behaviour                                                                             |
+// |-------------------------|---------------------------------------------------------------------------------------|
+// | sandbox-echo            | answers with the text of the last user message, in a stream word by word; stops at    |
+// |                         | `max_tokens` words                                                                    |
+// | sandbox-delay-<ms>      | the same, the response headers after <ms>                                             |
+// | sandbox-slow-<ms>       | the same, <ms> before each chunk of a stream (and before the body of a JSON answer)   |
+// | sandbox-error-<status>  | fails with that status (400 to 599) in the shape of the wire; 429 with                |
+// |                         | `Retry-After: 1`                                                                      |
+// | sandbox-midstream-error | a stream fails with an in-band error after its second chunk; JSON is a 500            |
+// | sandbox-cut             | the connection breaks after the second chunk, or in the middle of the JSON            |
+// | sandbox-early-end       | the body ends after the second chunk, without finish reason and `[DONE]`; JSON ends   |
+// |                         | in the middle                                                                         |
+// | sandbox-hang            | nothing more comes after the second chunk, or after the headers of a JSON answer      |
+// | sandbox-tools           | calls the first declared tool with sample arguments; without tools, or after a tool's |
+// |                         | result, it echoes                                                                     |
+// | sandbox-json            | answers with a JSON object: a sample of the `json_schema`, else                       |
+// |                         | `{"answer": <last user message>}`                                                     |
 //
-// <ms> is at most 600000. Any other name echoes. A token is a word. Usage is always reported for JSON, for streams when asked. With `n` (at most 128) each choice
-// says the same.
+// <ms> is at most 600000. Any other name echoes. A token is a word. Usage is always reported for JSON, for streams on
+// request. With `n` (at most 128) each choice has the same text.
 import { isObject } from '../../wire/json.ts'
 import { openaiShaped } from '../openai/openai.ts'
 import { ALL_CAPABILITIES, type ProviderKind, type Script, type UpstreamRequest } from '../port.ts'
@@ -70,14 +76,14 @@ const contentText = (content: unknown): string =>
     .flatMap((part) => textOf(objectOf(part).text) ?? [])
     .join('\n')
 
-/** Words with the space that follows them: joined again they are the text. */
+/** Words with the space that follows them: joined they are the text. */
 const wordsOf = (text: string): readonly string[] => text.match(/\s*\S+\s*$|\s*\S+\s+/g) ?? (text === '' ? [] : [text])
 
 interface Reply {
   readonly text: string
   readonly tool: { readonly name: string; readonly arguments: string } | null
   readonly finish: 'stop' | 'length' | 'tool_calls'
-  /** How many choices say this. */
+  /** How many choices have this text. */
   readonly choices: number
   readonly usage: Json
 }

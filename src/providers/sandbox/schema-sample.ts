@@ -1,4 +1,5 @@
-// A value that fits an ordinary JSON Schema: what the sandbox answers with. Deterministic; no attempt at `allOf`, patterns or conditions.
+// A value that fits an ordinary JSON Schema: the sandbox's answer. Deterministic; `allOf`, patterns and conditions are
+// not supported.
 import { isObject } from '../../wire/json.ts'
 import { arrayOf, type Json, objectOf } from '../shared/read-json.ts'
 
@@ -25,7 +26,7 @@ const number = ({ minimum, exclusiveMinimum, maximum }: Json): number => {
   return typeof maximum === 'number' ? Math.min(1, maximum) : 1
 }
 
-/** Undefined when the schema says nothing. `root` holds what a local `$ref` points to. */
+/** Undefined when the schema allows no sample. `root` holds the targets of local `$ref`s. */
 export const sampleOf = (schema: unknown, root: unknown = schema, depth = 0): unknown => {
   if (!isObject(schema) || depth > MOST_DEPTH) return undefined
   if (typeof schema.$ref === 'string' && schema.$ref.startsWith('#/')) {

@@ -1,15 +1,16 @@
-// What a vendor charges for a part of the prompt that it writes to its cache, beyond what any token of a prompt costs. No price of the catalogue says it: these
-// are the multiples of the price of a prompt that the vendors document.
+// The charge of a vendor for a part of the prompt that it writes to its cache, beyond the price of any token of a
+// prompt. No price of the catalogue holds it: these are the multiples of the price of a prompt that the vendors
+// document.
 
 import { isObject } from '../../wire/json.ts'
 import type { Usage } from '../port.ts'
 import type { Json } from './read-json.ts'
 
-// Whether a model may reason where nobody sees it: what it is billed for then does not show in what it said.
+// Whether a model may reason invisibly: the tokens billed for that do not show in its answer.
 
 /**
- * Families that reason unless they are told not to, by their names on every platform (`openai/o3`, `google/gemini-2.5-pro`). Most of them show nothing, or a
- * summary. `auto` is a router's word for any of them.
+ * Families that reason unless the request turns it off, by their names on every platform (`openai/o3`,
+ * `google/gemini-2.5-pro`). Most of them show nothing, or a summary. `auto` is a router's name for any of them.
  */
 const REASONS =
   /(?:^|[/:.])(?:o\d|gpt-(?!35)(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat)|gpt-oss|codex|computer-use|gemini-(?:2\.5|[3-9]|flash|pro)|grok-(?:3-mini|code|[4-9])|magistral|claude-(?:opus|sonnet|haiku|fable|mythos)-(?:[5-9]|\d\d)|(?:auto|[a-z-]*router)(?:$|:))|codex|deep-research|reason|think/i
@@ -17,10 +18,10 @@ const REASONS =
 /** Families that do not, as deployments tend to be called after them. */
 const PLAIN =
   /^(?:gpt-?(?:35|3\.5|4)|gpt-?\d+(?:\.\d+)?-chat|(?:meta-)?llama|mistral|ministral|codestral|phi-[34](?!.*reason))/i
-/** Here a model has the name that its operator gave to it: one that says nothing may be any. */
+/** Here the operator names the models: a name without a known family may be any. */
 const NAMED_BY_OPERATOR: ReadonlySet<string> = new Set(['azure_openai'])
 
-/** Fields with which a client asks for it, or for sound, of which only the words are seen. */
+/** Fields that request reasoning, or sound, of which the answer shows only the text. */
 const ASKS = [
   'reasoning_effort',
   'reasoning',
@@ -34,12 +35,13 @@ const ASKS = [
 const asks = (value: unknown): boolean =>
   isObject(value) ? value.type !== 'disabled' : value !== undefined && value !== null && value !== 'none'
 
-/** By the name of the model at a provider of this kind, or by what the client asks of it. */
+/** By the name of the model at a provider of this kind, or by the fields of the client's request. */
 export const reasonsUnseen = (body: Json, model: string, kind: string): boolean =>
   REASONS.test(model) || (NAMED_BY_OPERATOR.has(kind) && !PLAIN.test(model)) || ASKS.some((name) => asks(body[name]))
 
-// What a vendor charges for the tokens of pictures that a model makes. Rows have one price of output, which is that of text: these are the prices that the vendors
-// document (November 2026). Where a provider says what an answer costs, that is what is charged.
+// The charge of a vendor for the tokens of pictures that a model makes. Rows have one price of output, which is that
+// of text: these are the prices that the vendors document (November 2026). Where a provider reports the cost of an
+// answer, that is charged.
 
 /** USD per million tokens. */
 const GEMINI: readonly (readonly [model: RegExp, price: number])[] = [
@@ -50,8 +52,9 @@ const GEMINI: readonly (readonly [model: RegExp, price: number])[] = [
 ]
 
 /**
- * USD per million tokens of pictures; `outputPrice` is that of the row. It stands where the model makes none, where it is larger (an operator may have written
- * the price of pictures there), and where it is 0: what is free is free.
+ * USD per million tokens of pictures; `outputPrice` is that of the row. The row's price stays where the model makes
+ * none, where it is larger (an operator may have written the price of pictures there), and where it is 0: a free model
+ * stays free.
  */
 export const picturePrice = (kind: string, upstreamModel: string, outputPrice: number): number => {
   if (kind !== 'gemini' || outputPrice === 0) return outputPrice
@@ -67,13 +70,19 @@ export interface CacheWriteFactors {
 
 /** Anthropic, on every platform. */
 const CLAUDE: CacheWriteFactors = { fiveMinutes: 1.25, oneHour: 2 }
-/** OpenAI since GPT-5.6, wherever it runs: for half an hour, and of every prompt that is long enough, asked for or not. */
+/**
+ * OpenAI since GPT-5.6, on every platform: for half an hour, and for every prompt that is long enough, requested or
+ * not.
+ */
 const GPT: CacheWriteFactors = { fiveMinutes: 1.25, oneHour: 1.25 }
-/** OpenAI's models that write for nothing. A name that is not among them (a deployment's, an alias) is taken to be of a later one. */
+/**
+ * OpenAI's models that write for free. A name that is not among them (a deployment's, an alias) is taken to be of a
+ * later one.
+ */
 const OLDER_GPT =
   /^(?:ft:)?(?:(?:chat)?gpt-?(?:[34]|5(?:\.[0-5])?(?![.\d])|oss|audio|realtime)|o\d|codex-mini|computer-use)/i
 const OF_OPENAI = /(?:^|[./~])openai[./]/i
-/** Amazon's own models write at the price of a prompt; what else stands behind Converse may be Claude. */
+/** Amazon's own models write at the price of a prompt; any other model behind Converse may be Claude. */
 const AMAZON = /(?:^|[./])(?:amazon\.)?(?:nova|titan)/i
 
 /** Its vendor writes whatever is long enough, and charges for it. */
@@ -90,18 +99,24 @@ const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWriteFacto
   return kind === 'bedrock' && !AMAZON.test(upstreamModel) && !OF_OPENAI.test(upstreamModel) ? CLAUDE : null
 }
 
-/** A whole text of JSON, which words of a prompt are only where they are all of it. A letter may be written as an escape. */
+/**
+ * A whole JSON string, which a word of a prompt is only where it is the whole prompt. A letter may be written as an
+ * escape.
+ */
 const quoted = (...texts: readonly string[]): RegExp => {
   const letter = (character: string) =>
     `(?:${character}|\\\\u00${character.charCodeAt(0).toString(16).padStart(2, '0')})`
   return new RegExp(`"(?:${texts.map((text) => [...text].map(letter).join('')).join('|')})"`, 'i')
 }
 
-/** But for OpenAI's models nothing is written that nobody marks. */
+/** Except for OpenAI's models, nothing is written without a mark. */
 const MARKS = quoted('cache_control', 'cacheControl', 'cachePoint', 'cache_point')
 const FOR_AN_HOUR = quoted('1h')
 
-/** The most that a token of this body's prompt may cost, as a multiple of its price: 1 where nothing is written to a cache. */
+/**
+ * The most that a token of this body's prompt may cost, as a multiple of its price: 1 where nothing is written to a
+ * cache.
+ */
 export const dearestFactor = (raw: string, kind: string, upstreamModel: string): number => {
   const factors = cacheWriteFactors(kind, upstreamModel)
   if (factors === GPT) return GPT.fiveMinutes
@@ -109,7 +124,10 @@ export const dearestFactor = (raw: string, kind: string, upstreamModel: string):
   return FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes
 }
 
-/** What was written costs as much more as so many tokens of the prompt: null where nothing was. Of what was said without its time, the dearest that was asked for counts. */
+/**
+ * The surcharge for written tokens as a number of tokens of the prompt: null where none were written. For those
+ * reported without a duration, the dearest duration that was requested counts.
+ */
 export const writtenAt = (
   usage: Usage | null,
   raw: string,

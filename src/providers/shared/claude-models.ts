@@ -1,4 +1,5 @@
-// What generations of Claude take, by their names on every platform: `claude-sonnet-4-5`, `us.anthropic.claude-sonnet-4-5-20250929-v1:0`.
+// What generations of Claude accept, by their names on every platform: `claude-sonnet-4-5`,
+// `us.anthropic.claude-sonnet-4-5-20250929-v1:0`.
 
 /** Models that refuse temperature, top_p and top_k in every request. */
 export const NO_SAMPLING = /claude-(?:opus-4-[78]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])/
@@ -14,13 +15,19 @@ const BUDGETS: Readonly<Record<string, number>> = {
   xhigh: 8_192,
   max: 16_384,
 }
-/** A request that forces a tool and asks for thinking is refused. The tool is what its client cannot do without; an effort is kept where the model takes one by itself. */
+/**
+ * Claude refuses a request that forces a tool and requests thinking. The tool is indispensable to its client, so
+ * thinking is dropped; an effort is kept where the model takes one by itself.
+ */
 export const FORCED_WITHOUT_THINKING =
   'reasoning_effort without thinking: the model does not think where a tool is forced'
 /** The least that is taken. */
 const SMALLEST_BUDGET = 1_024
 
-/** How a reasoning effort is asked for: as an effort, as a budget of tokens (below `maxTokens`), or not at all when there is no room for one. */
+/**
+ * The form of a reasoning effort: an effort, a budget of tokens (below `maxTokens`), or none when there is no room for
+ * a budget.
+ */
 export const thinkingFor = (
   model: string,
   effort: string,

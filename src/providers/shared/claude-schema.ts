@@ -1,4 +1,5 @@
-// JSON Schema -> the subset that Anthropic's structured outputs take. The gateway checks the answer against the whole schema itself.
+// JSON Schema -> the subset that Anthropic's structured outputs accept. The gateway checks the answer against the
+// whole schema itself.
 import { isLongNumber } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Json } from './read-json.ts'
@@ -19,7 +20,10 @@ const SINGLE = new Set(['items', 'not', 'if', 'then', 'else'])
 // A client's body is at most 64 levels deep; this only guards other callers.
 const MOST_DEPTH = 128
 
-/** A copy without limits, `oneOf` as `anyOf`, and `additionalProperties: false` on every object; what had to be changed is noted. */
+/**
+ * A copy without limits, with `oneOf` as `anyOf`, and `additionalProperties: false` on every object; changes are
+ * noted.
+ */
 export const schemaSubset = (schema: unknown, note: Note): unknown => {
   const notes = new Set<string>()
   const subset = subsetOf(schema, notes, 0)

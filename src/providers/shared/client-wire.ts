@@ -1,4 +1,4 @@
-// Answers and chunks in the client's wire, for kinds whose own is another.
+// Answers and chunks in the client's wire, for kinds whose own wire differs.
 
 import type { Reading, StreamPart, Usage } from '../port.ts'
 import { generatedBytes } from './generated.ts'
@@ -6,7 +6,7 @@ import type { Json } from './read-json.ts'
 
 const NO_TOOLS: readonly string[] = []
 
-/** Usage in the client's wire. What the upstream did not say is 0 only where the wire requires a number. */
+/** Usage in the client's wire. A number that the upstream did not report is 0 only where the wire requires one. */
 export const clientUsage = (usage: Usage, cacheWriteTokens: number | null = null): Json => {
   const { promptTokens, completionTokens, cachedPromptTokens, reasoningTokens } = usage
   const details = {
@@ -44,7 +44,9 @@ export const completionJson = (answer: {
     ...(answer.usage === null ? {} : { usage: answer.usage }),
   })
 
-/** Makes the parts of one stream. `id`, `createdS` and `model` are set as the upstream names them, `usage` as it grows. */
+/**
+ * Makes the parts of one stream. `id`, `createdS` and `model` are set as the upstream names them, `usage` as it grows.
+ */
 export class ChunkWriter {
   id: string
   createdS: number
@@ -88,7 +90,7 @@ export class ChunkWriter {
     return this.part({ tool_calls: [{ index, function: { arguments: args } }] }, { content: true })
   }
 
-  /** The usage-only chunk; none when the upstream said nothing of usage. */
+  /** The usage-only chunk; none when the upstream reported no usage. */
   usagePart(cacheWriteTokens: number | null = null): readonly StreamPart[] {
     if (this.usage === null) return []
     const json = this.#chunk({ choices: [], usage: clientUsage(this.usage, cacheWriteTokens) })

@@ -10,7 +10,7 @@ import { bearer } from './target-url.ts'
 export const refuse = (message: string, param: string): GatewayError =>
   new GatewayError('invalid_request', message, { param })
 
-/** Null says as much as leaving it out. */
+/** Null means the same as leaving it out. */
 export const present = (value: unknown): boolean => value !== undefined && value !== null
 
 /** A name that the client chose, short enough to be shown. */
@@ -30,7 +30,7 @@ export const dataUrl = (url: string, param: string): { mediaType: string | null;
 export const exactBody = ({ raw, body }: Pick<ChatCall, 'raw' | 'body'>): Json =>
   hasLongNumber(raw) ? objectOf(parseExact(raw)) : body
 
-/** Stands in for native JSON output on models that lack it; its input is handed out as the content. */
+/** Replaces native JSON output on models that lack it; its input becomes the content. */
 export const JSON_TOOL = 'gateway_json_answer'
 
 /** The arguments of a call as the object that they must be; blank ones are the empty object. */
@@ -51,8 +51,8 @@ export const OPENAI_ONLY = [
 /** Fields of the client's wire that every converting kind has read already, or that steer only the gateway. */
 // biome-ignore format: one list
 export const CONVERTED = [
-  'max_completion_tokens', 'max_tokens', 'messages', 'model', 'n', 'prompt', 'reasoning_effort', 'response_format', 'stop',
-  'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'top_p',
+  'max_completion_tokens', 'max_tokens', 'messages', 'model', 'n', 'prompt', 'reasoning_effort', 'response_format',
+  'stop', 'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'top_p',
 ] as const
 
 /** The client's output limit as it was written, `max_completion_tokens` first; undefined without one. */
@@ -79,7 +79,7 @@ export const rename = (body: Json, from: string, out: Record<string, unknown>, t
   if (from !== to) shaping.push(`renamed ${from} to ${to}`)
 }
 
-/** Says which of both output limits is passed over, where the client sent both. */
+/** Notes which of the two output limits is ignored, where the client sent both. */
 export const noteLimits = (body: Json, note: (text: string) => void): void => {
   if (present(body.max_completion_tokens) && present(body.max_tokens))
     note('dropped max_tokens: max_completion_tokens wins')
@@ -103,7 +103,10 @@ export const dropDetail = (body: Json, shaping: string[]): void => {
     shaping.push('dropped image_url.detail')
 }
 
-/** The upstream's request: what it is asked where, for an answer as JSON or as a stream of that media type, with the secret as a bearer. */
+/**
+ * The upstream's request: `POST` with a JSON body, for an answer as JSON or as a stream of that media type, with the
+ * secret as a bearer.
+ */
 export const convertedRequest = (
   { stream }: ChatCall,
   { secret }: Target,

@@ -131,7 +131,7 @@ const paramOf = (error: Json): string | null => {
 /** A text that is no JSON is quoted only when it is one short plain sentence. */
 const isSentence = (text: string): boolean => text.length <= 300 && !text.includes('<')
 
-/** OpenRouter's `metadata`: what the vendor behind it said, and why its moderation refused. */
+/** OpenRouter's `metadata`: the failure of the vendor behind it, and why its moderation refused. */
 const relayedIn = (error: Json): { readonly error: Json; readonly moderated: boolean } => {
   const { raw, reasons } = objectOf(error.metadata)
   const plain = typeof raw === 'string' && isSentence(raw) ? { message: raw } : null
@@ -179,7 +179,7 @@ const PLAIN: Partial<Record<ErrorCode, string>> = {
   upstream_error: 'The provider failed.',
 }
 
-/** Of what a provider does not know, the model is what the client named; a route that is missing is nobody's field. */
+/** Of unknown things at a provider, the client named the model only; a missing route belongs to no field. */
 const blamedOn = (code: ErrorCode, { fields, message }: Said): string | null => {
   if (code !== 'not_found') return null
   return fields.some((field) => MODEL_UNKNOWN.includes(field)) || /\b(?:models?|deployment)\b/i.test(message)
@@ -195,7 +195,7 @@ const failureOf = (
   retryS: number | undefined,
   reading?: Reading,
 ): GatewayError => {
-  // What is said about credentials tends to quote them, so it is never relayed.
+  // Messages about credentials tend to quote them, so they are never relayed.
   const quoted = code === 'authentication_error' ? '' : scrub(said.message, reading)
   const message = quoted !== '' ? quoted : (PLAIN[code] ?? `The provider answered with status ${status ?? 'unknown'}.`)
   const param = said.param === null ? blamedOn(code, said) : scrub(said.param, reading).slice(0, 200)
@@ -220,7 +220,10 @@ export const statusFailure = (
   return failureOf(codeOf(readAs, said), said, status, retryAfterS(headers, reading?.createdS), reading)
 }
 
-/** A failure inside a success: the `error` of a 200 body or of a stream. `statusOf` translates an error type of the wire into its status. */
+/**
+ * A failure inside a success: the `error` of a 200 body or of a stream. `statusOf` translates an error type of the
+ * wire into its status.
+ */
 export const inBandFailure = (
   body: unknown,
   reading?: Reading,
@@ -233,11 +236,17 @@ export const inBandFailure = (
   return failureOf(guessed === 'invalid_request' ? 'upstream_error' : guessed, said, undefined, undefined, reading)
 }
 
-/** Null, false, an empty text, and an object with nothing but such in it say that nothing failed: some servers send one with every answer. */
+/**
+ * Null, false, an empty text, and an object with only such values are no failure: some servers send one with every
+ * answer.
+ */
 const isTold = (error: unknown): boolean =>
   typeof error === 'object' && error !== null ? Object.values(error).some(Boolean) : Boolean(error)
 
-/** A success that tells of an error is a failure, whatever stands beside it: an answer that broke off is no answer, and SDKs throw on such a chunk. */
+/**
+ * A success with an error is a failure, whatever else it holds: an answer that broke off is incomplete, and SDKs throw
+ * on such a chunk.
+ */
 export const tellsFailure = (body: Json): boolean => body.object === 'error' || isTold(body.error)
 
 /** The upstream answered with success, but not with an answer. */

@@ -1,4 +1,4 @@
-// How much a model has generated, in the client's wire: all that a provider bills as output, whichever choice it stands in.
+// How much a model has generated, in the client's wire: all that a provider bills as output, of every choice.
 import { arrayOf, type Json, objectOf, parseJson } from './read-json.ts'
 
 const bytesIn = (value: unknown): number => (typeof value === 'string' ? Buffer.byteLength(value) : 0)
@@ -19,9 +19,12 @@ const callBytes = (called: unknown): number => {
   )
 }
 
-/** UTF-8 bytes of what a message, or the delta of a chunk, says: text, reasoning, refusal, calls with their arguments. */
+/**
+ * UTF-8 bytes of the content of a message, or of the delta of a chunk: text, reasoning, refusal, calls with their
+ * arguments.
+ */
 export const generatedBytes = (said: Json): number => {
-  // The same reasoning under two names is told, and billed, once.
+  // The same reasoning under two names is billed once.
   let bytes = contentBytes(said.content) + Math.max(bytesIn(said.reasoning_content), bytesIn(said.reasoning))
   if (said.refusal !== undefined) bytes += bytesIn(said.refusal)
   if (said.audio !== undefined) bytes += bytesIn(objectOf(said.audio).transcript)

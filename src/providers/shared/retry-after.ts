@@ -1,6 +1,6 @@
-// How long an upstream asks to wait, from whichever header it says it in.
+// The wait that an upstream requests, from any of the headers that carry it.
 
-/** A year. What says more, says nothing that a client could wait for. */
+/** A year. A longer wait is of no use to a client. */
 const MOST_S = 31_536_000
 const UNIT_S: Readonly<Record<string, number>> = { h: 3_600, m: 60, s: 1, ms: 0.001, us: 0.000_001, ns: 0.000_000_001 }
 
@@ -39,7 +39,10 @@ const LIMITS: readonly (readonly [reset: string, remaining: string])[] = [
 const usable = (seconds: number | null): number | undefined =>
   seconds === null || !Number.isFinite(seconds) || seconds < 0 ? undefined : Math.min(MOST_S, Math.ceil(seconds))
 
-/** Whole seconds as they were said, at most a year (how long a candidate cools down is bounded where it does); undefined when nothing usable was said. Dates count from the upstream's own `Date`, else from `createdS`. */
+/**
+ * Whole seconds as the upstream sent them, at most a year (the cool-down of a candidate has its own bound); undefined
+ * without a usable value. Dates count from the upstream's own `Date`, else from `createdS`.
+ */
 export const retryAfterS = (headers: Headers, createdS: number | undefined): number | undefined => {
   const ms = headers.get('retry-after-ms')
   if (ms !== null && /^\d+(?:\.\d+)?$/.test(ms)) return usable(Number(ms) / 1_000)

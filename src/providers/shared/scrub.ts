@@ -1,4 +1,4 @@
-// What an upstream says, made fit to be quoted to a client: no secrets, no addresses, one line, short.
+// Makes text of an upstream fit to be quoted to a client: no secrets, no addresses, one line, short.
 
 import type { Reading } from '../port.ts'
 import { withoutSecret } from './secret-forms.ts'
@@ -8,7 +8,8 @@ const MAX_CHARS = 500
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(?:bearer|basic)\s+[\w.~+/=*-]+/gi, '[redacted]'],
   [/\b(?:sk|pk|rk|gsk|xai|hf|gw|r8|nvapi|pplx|csk|tgp)[-_][\w.*-]{6,}/gi, '[redacted]'],
-  // Names of tools and fields begin so as well (`api_lookup_user`): a key has digits, stars in place of them, or is long.
+  // Names of tools and fields begin so as well (`api_lookup_user`): a key has digits, stars in place of them, or is
+  // long.
   [/\b(?:key|api)[-_](?:(?=[\w.*-]*[\d*])[\w.*-]{6,}|[\w.*-]{32,})/gi, '[redacted]'],
   [/\b(?:AIza|AKIA|ASIA|eyJ)[\w.-]{12,}/g, '[redacted]'],
   [/\b[a-z][a-z\d+.-]*:\/\/\S+/gi, '[url]'],
@@ -30,7 +31,10 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/[\0-\x1f\x7f]+/g, ' '],
 ]
 
-/** The target's credential, whatever it looks like and in whichever form it is said back, is cut out, and so is each part of one that is put together with colons; then host and port of its address. */
+/**
+ * Cuts out the target's credential, in every form in which it may be repeated, and each part of one that is composed
+ * with colons; then host and port of its address.
+ */
 export const scrub = (text: string, reading: Pick<Reading, 'secret' | 'baseUrl'> | undefined): string => {
   let out = text
   const secret = reading?.secret ?? ''

@@ -1,6 +1,6 @@
-// In which forms a provider may say a secret back: as it is, in another case, escaped, or encoded.
+// The forms in which a provider may repeat a secret: as it is, in another case, escaped, or encoded.
 
-/** What is shorter, or a piece of an encoded form that is, would be found in innocent words. */
+/** A shorter secret, or a shorter piece of an encoded form, would match harmless text. */
 const LEAST_ENCODED_CHARS = 8
 
 /** The text without the secret in any of its forms. Nothing of a secret is kept between two texts. */
@@ -21,7 +21,10 @@ export const withoutSecret = (text: string, secret: string): string => {
   return text.replace(new RegExp(forms.join('|'), 'gi'), '[redacted]')
 }
 
-/** Of base64 what stands in it wherever the secret begins in the encoded text (`Bearer <secret>`): neighbours change no more than the characters at its ends. */
+/**
+ * The part of the base64 text that does not depend on where the secret begins in the encoded text (`Bearer <secret>`):
+ * neighbours change only the characters at its ends.
+ */
 const base64Cores = (bytes: Buffer): string[] =>
   [0, 1, 2].flatMap((before) => {
     const all = Buffer.concat([Buffer.alloc(before), bytes])
@@ -33,8 +36,8 @@ const base64Cores = (bytes: Buffer): string[] =>
   })
 
 /**
- * The character as it is, percent-encoded, also more than once, or as JSON escapes it, also more than once (four times are 15 backslashes). Bounded, because
- * a run of backslashes of any length would be walked once from each of them.
+ * The character as it is, percent-encoded, also more than once, or as JSON escapes it, also more than once (four times
+ * are 15 backslashes). Bounded, because a run of backslashes of any length would be walked once from each of them.
  */
 const inAnyEscape = (char: string): string => {
   const percent = [...Buffer.from(char)].map((byte) => `%(?:25){0,4}${hex(byte, 2)}`).join('')

@@ -7,8 +7,9 @@ const MOST_UNREADABLE = 16
 const LOOKS_LIKE_ANSWER = /^\s*\[?\s*\{/
 
 /**
- * Passes over litter and answers how much there has been with it; `seen` is what there was. Throws for what may have been a piece of the answer: without it
- * the rest would be taken for the whole. Behind an answer that is `complete` nothing can be missed.
+ * Skips litter and returns how much there has been, this included; `seen` is the count before. Throws for an event
+ * that may have been a piece of the answer: without it the rest would pass for the whole. After a `complete` answer
+ * nothing can be missing.
  */
 export const passOver = (data: string, seen: number, complete: boolean): number => {
   if (!complete && LOOKS_LIKE_ANSWER.test(data)) throw malformed('a piece of its stream cannot be read')

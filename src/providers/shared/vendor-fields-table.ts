@@ -1,7 +1,8 @@
-// What an upstream would read beside the client's wire and what the gateway does about it, kind by kind: the one table (docs/decisions/0026).
-// A name stands here only for a kind whose upstream reads it. All else a client sends passes, unlooked at.
+// Vendor fields: what an upstream reads beside the client's wire, and what the gateway does about it, kind by kind:
+// the one table (docs/decisions/0026). A name is listed only for a kind whose upstream reads it. Every other field of
+// a client passes unexamined.
 
-/** What a number in the upstream's own words adds to the upper bound of an answer. */
+/** What the number in a vendor field adds to the upper bound of an answer. */
 export type Counted =
   /** The limit of one answer: the larger of it and the client's counts. */
   | 'limit'
@@ -12,18 +13,18 @@ export type Counted =
   /** A text whose tokens are billed as output, whatever the limit. */
   | 'text'
 
-/** What is said in the client's wire or nowhere, since it cannot be counted. */
+/** What may be set in the client's wire only, since it cannot be counted elsewhere. */
 export type Kept = 'model' | 'tools' | 'tool_choice' | 'messages'
 
 /**
- * Names are paths; case and underscores do not count, `*.x` is `x` at any depth. What is counted is forwarded as it was sent; what is kept is not
- * sent on, and `gateway.shaping` says so.
+ * Names are paths; case and underscores do not count, `*.x` is `x` at any depth. A counted field is forwarded as it
+ * was sent; a kept one is not sent on, and `gateway.shaping` reports it.
  */
 export interface OwnRow {
   readonly names: readonly string[]
   readonly counts?: Counted
   readonly keeps?: Kept
-  /** The client's own field stands where both say it: then this is no more than the same thing twice. */
+  /** The client's own field takes precedence where both are sent: this one then only repeats it. */
   readonly yields?: true
   readonly why: string
 }
@@ -39,24 +40,26 @@ const within = (container: string, names: readonly string[]): string[] => names.
 
 // biome-ignore format: one list
 const LIMITS = [
-  'max_output_tokens', 'max_new_tokens', 'max_token_count', 'max_tokens_to_sample', 'max_gen_len', 'max_length', 'n_predict', 'num_predict',
+  'max_output_tokens', 'max_new_tokens', 'max_token_count', 'max_tokens_to_sample', 'max_gen_len', 'max_length',
+  'n_predict', 'num_predict',
 ]
 const ANSWERS = ['best_of', 'candidate_count', 'n_cmpl', 'num_generations', 'num_results', 'num_return_sequences']
 // biome-ignore format: one list
 const THINKING = [
-  'thinking_budget', 'thinking_budget_tokens', 'thinking_token_budget', 'budget_tokens', 'token_budget', 'reasoning_budget', 'reasoning.max_tokens',
+  'thinking_budget', 'thinking_budget_tokens', 'thinking_token_budget', 'budget_tokens', 'token_budget',
+  'reasoning_budget', 'reasoning.max_tokens',
 ]
 /** In a container the client's own names are upstreams' too. */
 const INNER_LIMITS = [...LIMITS, 'max_tokens', 'max_completion_tokens']
 const INNER_ANSWERS = [...ANSWERS, 'n']
-/** Where clients put what their libraries do not know. */
+/** Containers in which clients put fields that their libraries lack. */
 const inExtras = (names: readonly string[]): string[] =>
   ['extra_body', 'generation_config', 'options'].flatMap((container) => within(`${container}.*`, names))
 const DECLARES = ['tools', 'functions', 'mcp_servers', 'function_declarations', 'tool_config']
 
 const PREDICTED = counts('text', 'what it rejects of a prediction is billed as output, beyond the limit', 'prediction')
 
-/** By kind; a kind without rows has an upstream that reads nothing but the client's wire, or refuses what it does not know. */
+/** By kind. The upstream of a kind without rows reads only the client's wire, or refuses unknown fields. */
 export const OWN_ROWS: Readonly<Record<string, readonly OwnRow[]>> = {
   openai: [PREDICTED],
   azure_openai: [PREDICTED],
@@ -146,8 +149,9 @@ export const OWN_ROWS: Readonly<Record<string, readonly OwnRow[]>> = {
 }
 
 /**
- * Kinds whose upstream is known to read names as they are written. Others may be written in a language whose JSON ignores case (Go's does), to which
- * `Model` is the model that was authorised: such a spelling is not sent on. OpenAI itself refuses it, but its kind is also set for others that speak as it does.
+ * Kinds whose upstream is known to read names exactly. Others may be written in a language whose JSON ignores case
+ * (Go's does), to which `Model` is the model that was authorised: such a spelling is not sent on. OpenAI itself
+ * refuses it, but its kind is also set for other servers that speak its wire.
  */
 export const EXACT_KINDS: ReadonlySet<string> = new Set([
   ...['azure_openai', 'anthropic', 'gemini', 'bedrock', 'mistral', 'vllm', 'llamacpp', 'tgi', 'lmstudio'],

@@ -1,5 +1,6 @@
-// What a client says in the upstream's own words, beside the client's wire. It is passed on as it is, and counted where it adds to the answer; only what would
-// name another model, other tools or other messages than those that were checked is kept (`vendor-fields-table.ts`, docs/decisions/0026).
+// The vendor fields of a client's request: those beside the client's wire. They are passed on as they are, and counted
+// where they add to the answer; only one that would name another model, other tools or other messages than those that
+// were checked is kept back (`vendor-fields-table.ts`, docs/decisions/0026).
 
 import { editMembers, memberText } from '../../lib/json/edit.ts'
 import { isLongNumber } from '../../lib/json/exact-json.ts'
@@ -16,15 +17,16 @@ const MOST = 1_000_000_000
 /** The client's own fields, under these names. */
 // biome-ignore format: one list
 export const CLIENT_FIELDS: ReadonlySet<string> = new Set([
-  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n', 'stop', 'seed', 'tools',
-  'tool_choice', 'functions', 'function_call', 'parallel_tool_calls', 'response_format', 'user', 'metadata', 'reasoning_effort', 'frequency_penalty',
-  'presence_penalty', 'prompt', 'system', 'tool_execution',
+  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'n',
+  'stop', 'seed', 'tools', 'tool_choice', 'functions', 'function_call', 'parallel_tool_calls', 'response_format',
+  'user', 'metadata', 'reasoning_effort', 'frequency_penalty', 'presence_penalty', 'prompt', 'system', 'tool_execution',
 ])
 /** Others of OpenAI's that no model gets to read. */
 // biome-ignore format: one list
 const NO_PROMPT: ReadonlySet<string> = new Set([
-  'audio', 'logit_bias', 'logprobs', 'top_logprobs', 'modalities', 'moderation', 'prediction', 'prompt_cache_key', 'prompt_cache_options',
-  'prompt_cache_retention', 'safety_identifier', 'service_tier', 'store', 'verbosity', 'web_search_options', 'top_k', 'min_p', 'repetition_penalty',
+  'audio', 'logit_bias', 'logprobs', 'top_logprobs', 'modalities', 'moderation', 'prediction', 'prompt_cache_key',
+  'prompt_cache_options', 'prompt_cache_retention', 'safety_identifier', 'service_tier', 'store', 'verbosity',
+  'web_search_options', 'top_k', 'min_p', 'repetition_penalty',
 ])
 
 const TOLD: Readonly<Record<Kept, string>> = {
@@ -34,12 +36,12 @@ const TOLD: Readonly<Record<Kept, string>> = {
   messages: 'use messages',
 }
 
-/** As a reader sees it who ignores case: Go's JSON also takes `ſ` for `s`. */
+/** As a reader compares it that ignores case: Go's JSON also takes `ſ` for `s`. */
 const folded = (name: string): string => name.toUpperCase().toLowerCase()
 /** As it is looked up: case and underscores do not count. */
 export const plainName = (name: string): string => folded(name).replaceAll('_', '')
 
-/** Where clients put what their libraries do not know; `google` stands in the first. */
+/** Containers in which clients put fields that their libraries lack; `google` occurs in the first. */
 const CONTAINERS: ReadonlySet<string> = new Set(
   ['extra_body', 'additionalModelRequestFields', 'google', 'options'].map(plainName),
 )
@@ -49,7 +51,7 @@ interface Pattern {
   readonly row: OwnRow
   /** As it is written in the table: what an amount is recorded under. */
   readonly name: string
-  /** Plain; `*` stands for any number of names. */
+  /** Plain; `*` matches any number of names. */
   readonly path: readonly string[]
 }
 type Patterns = ReadonlyMap<string, readonly Pattern[]>
@@ -89,7 +91,7 @@ const found = (patterns: Patterns, path: readonly string[]): readonly Pattern[] 
 /** Name in the table -> the largest amount that was sent under it; 0: as much as the model gives. */
 export type OwnAmounts = Readonly<Record<string, number>>
 
-/** What a body says beside the client's wire, whoever may come to read it. */
+/** The vendor fields of a body, before the upstream is known. */
 export interface OwnWords {
   /** Null: nothing that any kind counts. */
   readonly amounts: OwnAmounts | null
@@ -123,7 +125,7 @@ const collect = (value: Json, path: readonly string[], into: Record<string, numb
   }
 }
 
-/** Reads what a body says beside the client's wire. */
+/** Reads the vendor fields of a body. */
 export const readOwnWords = (body: Json): OwnWords => {
   let textBytes = 0
   let plain = true
@@ -169,7 +171,10 @@ export const ownBound = (kind: string, amounts: OwnAmounts, isLimited: boolean):
 /** Where notes go: kinds collect them in a list or in a set. */
 export type Note = (text: string) => void
 
-/** Why this top-level field does not go to an upstream of this kind; null when it does. `fields`: the names that are read otherwise. */
+/**
+ * The reason why this top-level field does not go to an upstream of this kind; null when it does. `fields`: the names
+ * that the kind converts.
+ */
 export const keptField = (kind: string, name: string, fields: ReadonlySet<string> = CLIENT_FIELDS): string | null => {
   if (!EXACT_KINDS.has(kind)) {
     const read = folded(name)
@@ -200,7 +205,9 @@ export const ownFields = (
   return Object.fromEntries(out)
 }
 
-/** The members of such a field that is an object; empty when it was not sent. `path`: where it stands in the client's body. */
+/**
+ * The members of such a field that is an object; empty when it was not sent. `path`: its place in the client's body.
+ */
 export const ownMembers = (kind: string, value: unknown, path: string, note: Note): Record<string, unknown> => {
   if (value !== undefined && value !== null && (!isObject(value) || isLongNumber(value)))
     throw new GatewayError('invalid_request', `${path} must be an object`, { param: path })
@@ -251,13 +258,16 @@ const editedText = (kind: string, text: string, value: unknown, path: readonly s
 export const keepsInside = (kind: string): boolean =>
   [...(KEPT.get(kind)?.values() ?? [])].some((patterns) => patterns.some(({ path }) => path.length > 1))
 
-/** Tells which of these members the client's own field replaces. */
+/** Notes that the client's own field replaces this member. */
 export const noteReplaced = (own: Json, name: string, path: string, field: string, note: Note): void => {
   if (own[name] !== undefined && own[name] !== null)
     note(`dropped ${path === '' ? name : `${path}.${name}`}: ${field} wins`)
 }
 
-/** The stop sequences of both wires together, each once; null without any. `own`: those in the upstream's own words, by their `name` there. Some take no blank ones. */
+/**
+ * The stop sequences of both wires together, each once; null without any. `own`: those in the vendor field, named
+ * `name` there. Some upstreams take no blank ones.
+ */
 export const stopsOf = (
   stop: unknown,
   own: unknown,
