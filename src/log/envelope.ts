@@ -41,7 +41,8 @@ export const writeEnvelope = (
 ): string => {
   const { toId, toSubject, toTime, toSequence, toData } = new EnvelopeTexts(origin, type)
   const time = new Date(atMs).toISOString()
-  return `${toId}${id}${toSubject}${JSON.stringify(subject)}${toTime}${time}${toSequence}${origin.sequence}${toData}${dataJson}}`
+  const head = `${toId}${id}${toSubject}${JSON.stringify(subject)}${toTime}${time}`
+  return `${head}${toSequence}${origin.sequence}${toData}${dataJson}}`
 }
 
 /** The text before id, subject, time, sequence and data: equal in all envelopes of a type. */

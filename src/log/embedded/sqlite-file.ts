@@ -10,7 +10,8 @@ export const damageOf = (path: string, error: unknown): LogDamaged | null => {
   const code = codeOf(error) ?? ''
   if (!/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return null
   return new LogDamaged(
-    `${path} is damaged (${code}): restore ${basename(path)}* of that folder from a backup, instead of all files of that name and no others (they are newer), or move data.dir away to begin anew`,
+    `${path} is damaged (${code}): restore ${basename(path)}* of that folder from a backup, ` +
+      'instead of all files of that name and no others (they are newer), or move data.dir away to begin anew',
     { cause: error },
   )
 }

@@ -132,7 +132,8 @@ export const warningsOf = (held: readonly { readonly topic: Topic; readonly repl
   if (thin.length === 0) return []
   const names = thin.map(({ topic, replication }) => `${topic.name} (${replication})`).join(', ')
   return [
-    `fewer than ${REPLICATION} copies of ${names}: losing a broker can lose acknowledged records or stop writing; run ${REPLICATION} brokers`,
+    `fewer than ${REPLICATION} copies of ${names}: losing a broker can lose acknowledged records ` +
+      `or stop writing; run ${REPLICATION} brokers`,
   ]
 }
 
@@ -148,7 +149,8 @@ export const explain = (
     return `${what}: run \`${tool} --add-config ${setting}=${mend}\``
   }
   if (setting === 'replication.factor') return `${what}: add replicas with kafka-reassign-partitions.sh`
-  return `${what}: a topic with another number of partitions is another log; restore the right one, or start over with a new topic`
+  const reason = 'a topic with another number of partitions is another log'
+  return `${what}: ${reason}; restore the right one, or start over with a new topic`
 }
 
 /** The commands that grant gateways what they need, and consumers read access. The operator fills in `<...>`. */

@@ -2,6 +2,7 @@
 // that at its end, ... An application inference profile hides its model; there the provider's `options.model_family`
 // and `options.structured_output` decide.
 import type { Target } from '../port.ts'
+import { anyOf } from '../shared/any-of.ts'
 
 export type Family = 'claude' | 'nova' | 'openai' | 'mistral' | 'other'
 
@@ -23,8 +24,10 @@ export const familyOf = ({ upstreamModel, options }: Target): Family => {
 }
 
 // Claude 4.5 and 4.6 alone: Bedrock's copy of the schema lists none before and none after (September 2026).
-const NATIVE_FORMAT =
-  /claude-(?:opus|sonnet|haiku)-4-[56]|openai\.|qwen\.|deepseek\.v|google\.gemma|nvidia\.|minimax\.|moonshot(?:ai)?\.|zai\.|mistral\.(?:mistral-large-3|ministral|magistral|voxtral|devstral)/
+const NATIVE_FORMAT = anyOf(
+  /claude-(?:opus|sonnet|haiku)-4-[56]|openai\.|qwen\.|deepseek\.v|google\.gemma|nvidia\.|minimax\./,
+  /moonshot(?:ai)?\.|zai\.|mistral\.(?:mistral-large-3|ministral|magistral|voxtral|devstral)/,
+)
 
 /**
  * Whether the model accepts a JSON schema for its answer and `strict` tools; for others a tool carries the JSON

@@ -4,6 +4,7 @@
 
 import { isObject } from '../../wire/json.ts'
 import type { Usage } from '../port.ts'
+import { anyOf } from './any-of.ts'
 import type { Json } from './read-json.ts'
 
 // Whether a model may reason invisibly: the tokens billed for that do not show in its answer.
@@ -12,8 +13,13 @@ import type { Json } from './read-json.ts'
  * Families that reason unless the request turns it off, by their names on every platform (`openai/o3`,
  * `google/gemini-2.5-pro`). Most of them show nothing, or a summary. `auto` is a router's name for any of them.
  */
-const REASONS =
-  /(?:^|[/:.])(?:o\d|gpt-(?!35)(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat)|gpt-oss|codex|computer-use|gemini-(?:2\.5|[3-9]|flash|pro)|grok-(?:3-mini|code|[4-9])|magistral|claude-(?:opus|sonnet|haiku|fable|mythos)-(?:[5-9]|\d\d)|(?:auto|[a-z-]*router)(?:$|:))|codex|deep-research|reason|think/i
+const REASONS = anyOf(
+  /(?:^|[/:.])(?:o\d|gpt-(?!35)(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat)|gpt-oss|codex|computer-use)/i,
+  /(?:^|[/:.])(?:gemini-(?:2\.5|[3-9]|flash|pro))/i,
+  /(?:^|[/:.])(?:grok-(?:3-mini|code|[4-9])|magistral)/i,
+  /(?:^|[/:.])(?:claude-(?:opus|sonnet|haiku|fable|mythos)-(?:[5-9]|\d\d)|(?:auto|[a-z-]*router)(?:$|:))/i,
+  /codex|deep-research|reason|think/i,
+)
 
 /** Families that do not, as deployments tend to be called after them. */
 const PLAIN =

@@ -2,6 +2,7 @@
 import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
+import { anyOf } from './any-of.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 import { retryAfterS } from './retry-after.ts'
 import { scrub } from './scrub.ts'
@@ -26,14 +27,24 @@ const SIGNATURES: readonly Signature[] = [
   {
     code: 'context_length_exceeded',
     fields: ['context_length_exceeded', 'exceed_context_size_error', 'invalid_request_prompt_too_long'],
-    message:
-      /maximum context length is|too large for model with .* context|maximum prompt length is|when context (?:the )?overflows|is greater than the context length|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long|too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be|longer than the model's context length|input length exceeds the context length|too many tokens|current length is .* while limit is|input too long: .*limit is|model's maximum context limit|input tokens exceed the configured limit|exceeded max context length/,
+    message: anyOf(
+      /maximum context length is|too large for model with .* context|maximum prompt length is/,
+      /when context (?:the )?overflows|is greater than the context length|prompt is too long|exceed context limit/,
+      /exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long/,
+      /too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be/,
+      /longer than the model's context length|input length exceeds the context length|too many tokens/,
+      /current length is .* while limit is|input too long: .*limit is|model's maximum context limit/,
+      /input tokens exceed the configured limit|exceeded max context length/,
+    ),
   },
   {
     code: 'content_filtered',
     fields: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation'],
-    message:
-      /rejected as a result of our safety system|filtered due to the prompt triggering|output blocked by content filtering policy|violating our usage policy|violates usage guidelines|response was blocked/,
+    message: anyOf(
+      /rejected as a result of our safety system|filtered due to the prompt triggering/,
+      /output blocked by content filtering policy|violating our usage policy|violates usage guidelines/,
+      /response was blocked/,
+    ),
   },
   {
     code: 'quota_exceeded',
@@ -45,8 +56,10 @@ const SIGNATURES: readonly Signature[] = [
       'billing_error',
       'contract_spend_limit_reached',
     ],
-    message:
-      /exceeded your current quota|credit balance is too low|insufficient balance|insufficient credits|spend(?:ing)? limit|reached your specified .*usage limits?/,
+    message: anyOf(
+      /exceeded your current quota|credit balance is too low|insufficient balance|insufficient credits/,
+      /spend(?:ing)? limit|reached your specified .*usage limits?/,
+    ),
   },
   {
     code: 'rate_limited',

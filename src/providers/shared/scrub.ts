@@ -5,6 +5,14 @@ import { withoutSecret } from './secret-forms.ts'
 
 const MAX_CHARS = 500
 
+const HEXTET = '[\\da-f]{1,4}'
+const HEXTETS = `(?:${HEXTET}(?::${HEXTET}){0,6})?`
+/** An IPv6 address, whole or with `::`, perhaps with a zone, in brackets and with a port. */
+const IPV6 = new RegExp(
+  String.raw`(?<![\w:.])\[?(?:(?:${HEXTET}:){7}${HEXTET}|${HEXTETS}::${HEXTETS})(?![\w:])(?:%\w+)?(?:\](?::\d+)?)?`,
+  'gi',
+)
+
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(?:bearer|basic)\s+[\w.~+/=*-]+/gi, '[redacted]'],
   [/\b(?:sk|pk|rk|gsk|xai|hf|gw|r8|nvapi|pplx|csk|tgp)[-_][\w.*-]{6,}/gi, '[redacted]'],
@@ -15,10 +23,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b[a-z][a-z\d+.-]*:\/\/\S+/gi, '[url]'],
   [/\barn:aws[\w-]*:\S+/gi, '[arn]'],
   [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '[address]'],
-  [
-    /(?<![\w:.])\[?(?:(?:[\da-f]{1,4}:){7}[\da-f]{1,4}|(?:[\da-f]{1,4}(?::[\da-f]{1,4}){0,6})?::(?:[\da-f]{1,4}(?::[\da-f]{1,4}){0,6})?)(?![\w:])(?:%\w+)?(?:\](?::\d+)?)?/gi,
-    '[address]',
-  ],
+  [IPV6, '[address]'],
   [/\b(?:[\w-]+\.)+(?:internal|intranet|local|localdomain|lan|corp|svc)\b(?::\d+)?/gi, '[host]'],
   // A name with a port behind it is a place: `redis:6379`. A colon of a sentence has a blank behind it.
   [/\b(?!\w*tokens?:)[a-z][\w-]*(?:\.[\w-]+)*:\d{4,5}\b/gi, '[host]'],
