@@ -1,4 +1,5 @@
-// What every adapter refuses before it writes anything, so that a caller's mistake looks the same on all of them.
+// Limits that every adapter checks before it writes anything, so that a caller's mistake gets the same error from all
+// of them.
 import type { AppendLimits, NewRecord } from './port.ts'
 
 export const MAX_APPEND_RECORDS = 256
@@ -19,7 +20,7 @@ export const APPEND_LIMITS: AppendLimits = {
  */
 export const PACKED_LIMITS: AppendLimits = { records: 1_024, bytes: 2 * 1_048_576, longestBytes: 52 * 1024 }
 
-/** Bytes of its value, at most: it is not made for that. */
+/** Upper bound of the bytes of its value, without building it. */
 export const mostBytesOf = (record: NewRecord): number => record.valueBound ?? record.value?.byteLength ?? 0
 
 /** Why these records cannot be appended together, or null when they can. */

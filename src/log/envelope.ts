@@ -1,7 +1,7 @@
 // Writes the CloudEvents envelopes (structured mode, JSON). Every record except control decisions has one.
 import type { LogRecord } from './port.ts'
 
-/** Where a record of a spool comes from: what makes its id, and what readers drop repeats by. */
+/** The origin of a record of a spool: it makes up its id, and readers drop repeats by it. */
 export interface Origin {
   readonly instance: string
   /** Random, minted at each process start. */
@@ -63,7 +63,7 @@ export class EnvelopeTexts {
 
 const decoder = new TextDecoder()
 
-/** What an instance or an epoch may be called: readers keep both for as long as they drop repeats. */
+/** Form of the names of instances and epochs: readers store both for as long as they drop repeats. */
 const NAME = /^[A-Za-z0-9_-]{1,128}$/
 export const isName = (value: unknown): value is string => typeof value === 'string' && NAME.test(value)
 
@@ -84,7 +84,7 @@ export const readEnvelope = (bytes: Uint8Array): Envelope | null => {
 const isBody = ({ type, instance, epoch, sequence }: Partial<EnvelopeBody>): boolean =>
   typeof type === 'string' && isName(instance) && isName(epoch) && Number.isSafeInteger(sequence)
 
-/** The same of a record: what its adapter holds apart is not put together and taken apart again. */
+/** The same of a record: the parts of an adapter that stores them apart are used as they are. */
 export const envelopeOf = (record: Pick<LogRecord, 'value' | 'parts'>): EnvelopeBody | null => {
   const { parts } = record
   if (parts === undefined) return record.value === null ? null : readEnvelope(record.value)

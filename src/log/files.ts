@@ -23,7 +23,7 @@ import { syncFolder } from '../lib/process/sync-folder.ts'
 import { type HeldLock, tryLock } from './lock.ts'
 
 export interface Files {
-  /** Makes an empty file, open for writing; one of that name is emptied. */
+  /** Creates an empty file, open for writing; an existing one is truncated. */
   create(path: string): number
   /** Bytes written at that position; may be fewer than requested. */
   write(descriptor: number, bytes: Uint8Array, start: number, length: number, position: number): number
@@ -44,9 +44,9 @@ export interface Files {
   remove(path: string): void
   /** Bytes that can still be written below this directory. */
   freeBytes(directory: string): number
-  /** Names of what a directory holds. */
+  /** Names of the entries of a directory. */
   list(directory: string): string[]
-  /** Of a file, or of whatever is there; null: nothing is. */
+  /** Of a file or any other entry; null: it does not exist. */
   size(path: string): number | null
   /** Opens a file for reading. */
   open(path: string): number
@@ -54,9 +54,9 @@ export interface Files {
   readWhole(path: string): Buffer
   /** Truncates a file without a writer. */
   cut(path: string, length: number): void
-  /** Adds to a file, or makes it; durable. */
+  /** Appends to a file, or creates it; durable. */
   append(path: string, bytes: Uint8Array | string): void
-  /** With those above it; one that is there already stays as it is. */
+  /** With its parents; an existing one stays as it is. */
   makeDirectory(path: string): void
   removeDirectory(path: string): void
   /** Locks a directory for the life of this process; null when it is locked already. */
@@ -104,6 +104,6 @@ export const removeQuietly = (files: Files, path: string): void => {
   try {
     files.remove(path)
   } catch {
-    // It is emptied when the name is used again.
+    // It is truncated when the name is used again.
   }
 }

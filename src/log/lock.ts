@@ -11,7 +11,7 @@ export interface HeldLock {
   release(): void
 }
 
-/** A handle that the garbage collector takes gives its lock away, so each is kept here until it is released. */
+/** A handle that is garbage-collected loses its lock, so each is referenced here until it is released. */
 const held = new Set<Database>()
 
 /** The identity of the file at a path, as text; null: none. With its birth time, since an inode is reused. */

@@ -38,7 +38,7 @@ export interface DeliverCall {
  */
 export interface MemoryFaults {
   beforeAppend?(call: AppendCall): AppendFault | Promise<AppendFault>
-  /** After it was written (or not), before the answer. */
+  /** After it was written (or not), before the response. */
   afterAppend?(call: AppendCall): void | Promise<void>
   /** How many of the available records the reader gets now; clipped to 1 .. available. */
   beforeDeliver?(call: DeliverCall): number | Promise<number>
@@ -58,7 +58,7 @@ export interface MemoryLogOptions {
 }
 
 export interface MemoryLog extends EventLog {
-  /** The same log as another instance sees it. Closing a view does not close the log. */
+  /** The same log for another instance. Closing a view does not close the log. */
   view(faults?: MemoryFaults): EventLog
   /** The current records, for assertions. */
   records(topic: string, partition?: number): readonly LogRecord[]
@@ -68,7 +68,7 @@ export interface MemoryLog extends EventLog {
   trim(topic: string, partition: number, start: number): void
   /** Makes one offset vanish: its readers see a gap. */
   hole(topic: string, partition: number, offset: number): void
-  /** Lets waiting readers look again (after `down` was cleared). */
+  /** Wakes waiting readers (after `down` was cleared). */
   wake(): void
 }
 
@@ -188,7 +188,7 @@ const memoryView = (
 
 const write = (partition: Partition, records: readonly NewRecord[], atMs: number): void => {
   for (const { key, value } of records) {
-    // A copy (`slice` of a Buffer is none): what the caller does to its memory afterwards must not change the log.
+    // A copy (`slice` of a Buffer is none): later changes of the caller's memory must not change the log.
     partition.records.push({ offset: partition.end, atMs, key, value: value === null ? null : new Uint8Array(value) })
   }
   partition.wake()

@@ -10,11 +10,11 @@ export type LogSettings =
   /** `use` distinguishes the clients of one process on the brokers. */
   | { readonly adapter: 'kafka'; readonly kafka: KafkaSettings; readonly use: string }
 
-/** Connects by use, not now. Threads are given this module and this function's name. */
+/** Connects on use, not now. Threads get this module and this function's name. */
 export const openLog = (settings: LogSettings): EventLog =>
   settings.adapter === 'kafka'
     ? kafkaLog(kafkaAccess(settings.kafka, settings.use))
     : embeddedLog({ dataDir: settings.dataDir, retentionMs: settings.retentionMs, nowMs: Date.now })
 
-/** What a thread imports to open a log of its own. */
+/** The module with which a thread opens a log of its own. */
 export const LOG_MODULE = { logModule: ownModuleUrl('src/log/open-log'), logFactory: 'openLog' } as const

@@ -24,9 +24,9 @@ export interface EnvelopeParts {
   readonly sequence: number
   /** JSON text. */
   readonly data: string
-  /** How long it is at most, in UTF-8, without reading it. */
+  /** Upper bound of its UTF-8 bytes, without reading it. */
   readonly dataBytes: number
-  /** Copies the UTF-8 of `data`, without decoding it; answers where it ends. */
+  /** Copies the UTF-8 of `data`, without decoding it; returns its end. */
   writeData(into: Buffer, at: number): number
 }
 
@@ -38,7 +38,7 @@ export interface NewRecord {
    * is then built on access.
    */
   readonly valueBound?: number
-  /** Writes the same; answers where it ends. Together with `valueBound`. */
+  /** Writes the same; returns its end. Together with `valueBound`. */
   writeValue?(into: Buffer, at: number): number
   /**
    * The same object for records that differ in ids and numbers only; a log that packs them searches the previous one
@@ -47,12 +47,12 @@ export interface NewRecord {
   readonly like?: object
 }
 
-/** What one append takes at most. */
+/** The bounds of one append. */
 export interface AppendLimits {
   readonly records: number
   /** Of the values. */
   readonly bytes: number
-  /** A longer record had better go alone. */
+  /** A longer record is better appended alone. */
   readonly longestBytes: number
 }
 
@@ -67,7 +67,7 @@ export interface ReadOptions {
 }
 
 export interface EventLog {
-  /** 256 records and 448 KiB where it is not given. */
+  /** 256 records and 448 KiB where it is absent. */
   readonly limits?: AppendLimits
   /**
    * Appends the records together and in order to one partition, durably; at most 256 records and 448 KiB at once, or
@@ -117,7 +117,7 @@ export class LogUnavailable extends Error {
 export class LogDamaged extends LogUnavailable {
   override readonly name = 'LogDamaged'
 }
-/** The append timed out or its answer was lost: it may or may not have happened. */
+/** The append timed out or its response was lost: it may or may not have happened. */
 export class IndefiniteAppend extends Error {
   override readonly name = 'IndefiniteAppend'
 }
@@ -125,11 +125,11 @@ export class IndefiniteAppend extends Error {
 export class RecordRefused extends Error {
   override readonly name = 'RecordRefused'
 }
-/** A reader was given an offset beyond the next expected one. */
+/** A reader received an offset beyond the next expected one. */
 export class LogGap extends Error {
   override readonly name = 'LogGap'
 }
-/** The partition is not the one that was read before: truncated, recreated or replaced. */
+/** The partition differs from the one that was read before: truncated, recreated or replaced. */
 export class LogReplaced extends Error {
   override readonly name = 'LogReplaced'
 }

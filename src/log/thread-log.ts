@@ -1,4 +1,4 @@
-// How a thread opens a log of its own: it is sent the name of a module, of a function in it, and what that is given.
+// How a thread opens a log of its own: it receives the name of a module, of a function in it, and its options.
 import type { EventLog } from './port.ts'
 
 /** Plain data. The log is `await (await import(logModule))[logFactory](logOptions)`. */
@@ -8,7 +8,7 @@ export interface ThreadLog {
   readonly logOptions: unknown
 }
 
-/** Opens it, in the thread that was sent it. */
+/** Opens it, in the receiving thread. */
 export const openThreadLog = async ({ logModule, logFactory, logOptions }: ThreadLog): Promise<EventLog> => {
   const module: Record<string, (options: unknown) => EventLog | Promise<EventLog>> = await import(logModule)
   const open = module[logFactory]

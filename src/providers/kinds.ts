@@ -16,7 +16,7 @@ export const KINDS: ReadonlyMap<string, ProviderKind> = new Map(
   ]),
 )
 
-/** Names that other gateways and the wires' own documents use -> ours. */
+/** Names in other gateways and in the vendors' documentation -> the canonical ones. */
 const ALIASES: ReadonlyMap<string, string> = new Map([
   ...OPENAI_ROWS.flatMap(({ kind, aliases = [] }) => aliases.map((alias) => [alias, kind] as const)),
   ['claude', 'anthropic'],

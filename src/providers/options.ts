@@ -2,7 +2,7 @@
 // is written, not ignored.
 import { type TSchema, t } from '../lib/schema/schema.ts'
 
-/** By name: what each may be. Null is always one of it and means that the option is not set. */
+/** The schema of each option by name. Null is always allowed and means that the option is not set. */
 export type Options = Readonly<Record<string, TSchema>>
 
 /** A text of this form; `what` ends the sentence "it must be ...". */

@@ -1,5 +1,6 @@
 // The port of a provider kind: pure functions between the client's wire (OpenAI chat completions) and the upstream's.
-// A kind never sees a client, a context, a clock or another kind; `inference/attempt/attempt.ts` alone calls upstreams.
+// A kind has no access to a client, a context, a clock or another kind; `inference/attempt/attempt.ts` alone calls
+// upstreams.
 import type { EventParser, Skimmer, SseEvent } from '../lib/text/sse.ts'
 import type { GatewayError } from '../wire/errors.ts'
 import type { Options } from './options.ts'
@@ -33,7 +34,7 @@ export interface ChatCall {
   readonly capabilities: readonly string[]
 }
 
-/** Where it goes. */
+/** The upstream of a request. */
 export interface Target {
   readonly baseUrl: string
   readonly secret: string | null
@@ -75,7 +76,7 @@ export interface UpstreamRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
-  /** What was dropped, renamed or clamped, for `gateway.shaping`. */
+  /** Notes about dropped, renamed or clamped fields, for `gateway.shaping`. */
   readonly shaping: readonly string[]
   /** It requests usage for a budget alone: neither the client nor a setting of the provider does. */
   readonly asksForBudget?: boolean
@@ -135,7 +136,7 @@ export interface StreamPart {
   /** UTF-8 bytes of all that it adds to any choice, reasoning and calls included, for estimates and bounds. */
   readonly bytes: number
   readonly finishReason: string | null
-  /** The latest known usage (cumulative). */
+  /** The latest reported usage (cumulative). */
   readonly usage: Usage | null
   /** True for the usage-only chunk (empty `choices`): sent to the client only when it requested usage. */
   readonly usageOnly: boolean
@@ -161,14 +162,14 @@ export interface StreamDecoder {
   readonly skimmer?: Skimmer
   /** The upstream closed. Throws GatewayError('upstream_error') when its wire shows that the answer is incomplete. */
   end(): readonly StreamPart[]
-  /** Every choice seen so far has its finish reason: what fails after that costs the client nothing. */
+  /** Every choice that has begun has its finish reason: a later failure costs the client nothing. */
   readonly complete: boolean
   /**
    * The wire's own last event has come, so the caller waits for nothing more, not even the end of the body. Absent:
    * the wire has none but `[DONE]`.
    */
   readonly over?: boolean
-  /** Events that could not be read and were skipped. */
+  /** Unreadable events that were skipped. */
   readonly unreadable: number
 }
 
@@ -187,7 +188,7 @@ export interface ListedModel {
   readonly contextWindow: number | null
   readonly maxOutputTokens: number | null
   readonly capabilities: readonly Capability[] | null
-  /** USD per million tokens where the listing names prices. Null or absent: it does not. */
+  /** USD per million tokens where the listing has prices. Null or absent: it has none. */
   readonly inputCostPerMillion?: number | null
   readonly outputCostPerMillion?: number | null
   readonly cachedInputCostPerMillion?: number | null
@@ -208,7 +209,7 @@ export interface ProviderKind {
   readonly usualEnv: string | null
   /** Of its address, where each account has its own. */
   readonly usualBaseUrlEnv?: string
-  /** What a provider's `options` may hold. Absent: nothing. */
+  /** Schemas of a provider's `options`. Absent: none. */
   readonly options?: Options
   /**
    * The first missing or invalid setting of such a provider; null: none. Absent: only the checks of every kind apply.
@@ -235,7 +236,7 @@ export interface ProviderKind {
    * Never quotes a secret.
    */
   failure(status: number, body: string, headers: Headers, reading?: Reading): GatewayError
-  /** In-process kinds only: answers instead of the network. */
+  /** In-process kinds only: answers without the network. */
   script?(request: UpstreamRequest): Script
   listing?: {
     request(target: Target): UpstreamRequest

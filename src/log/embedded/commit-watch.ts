@@ -10,10 +10,10 @@ const POLL_MS = 5
  */
 const IDLE_POLL_MS = 20
 const LIVELY_MS = 1_000
-/** So often waiting readers look for themselves: the file may not be the same one any more. */
+/** Waiting readers also poll at this interval: the file may have been replaced. */
 const LOOK_MS = 250
 
-/** By how long they are waited for. */
+/** One shared tick for each interval. */
 const ticks = new Map<number, Promise<void>>()
 
 /** The next tick of this interval, shared by all waiters with the same interval. */
@@ -28,7 +28,7 @@ export class CommitWatch {
   #seen: number | null = null
   #polling = false
   #closed = false
-  /** When another process's commit was noticed last, and when readers last looked for themselves. */
+  /** When a commit of another process was noticed last, and when readers last polled. */
   #movedMs = Number.NEGATIVE_INFINITY
   #lookedMs = Number.NEGATIVE_INFINITY
 

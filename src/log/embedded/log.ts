@@ -15,12 +15,14 @@ import { SqliteTopic } from './sqlite-log.ts'
 export interface EmbeddedLogOptions {
   readonly dataDir: string
   readonly nowMs: () => number
-  /** What `retentionMs: 'configured'` is for shared topics (spools have theirs in `SpoolKeeping`); null keeps all. */
+  /**
+   * The value of `retentionMs: 'configured'` for shared topics (spools have theirs in `SpoolKeeping`); null keeps all.
+   */
   readonly retentionMs?: number | null
   /** Partitions of shared topics that have many; 1 when not given. */
   readonly partitionCount?: number
   readonly random?: () => number
-  /** How often a reader at the end of a spool looks again; 20 ms when not given. */
+  /** Poll interval of a reader at the end of a spool; 20 ms when not given. */
   readonly spoolPollMs?: number
   readonly files?: Files
   /** `TOPICS` when not given. */
@@ -28,7 +30,7 @@ export interface EmbeddedLogOptions {
 }
 
 export interface EmbeddedLog extends EventLog {
-  /** Bytes that spool readers met and could not read, since the start. */
+  /** Bytes that spool readers could not read, since the start. */
   damagedBytes(): number
 }
 
@@ -118,7 +120,7 @@ export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
   }
 }
 
-/** Remembers why something could not be opened until it can. */
+/** Stores the reason why something cannot be opened, until it can. */
 const noted = <Opened>(problems: Map<string, string>, name: string, open: () => Opened): Opened => {
   try {
     const opened = open()

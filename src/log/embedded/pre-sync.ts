@@ -5,22 +5,22 @@
 import type { Files } from '../files.ts'
 
 export interface DiskAheadDeps {
-  /** Of the file that is synced: it holds nothing. */
+  /** The file that is synced; its content is not read. */
   readonly path: string
   readonly files: Files
   /** Monotonic milliseconds. */
   readonly nowMs: () => number
 }
 
-/** So long after the disk has answered nothing is done ahead: what others have written meanwhile is little. */
+/** For so long after a sync there is no other: others have written little meanwhile. */
 const JUST_MS = 100
-/** But for a commit that had to wait longer than this all the same. */
+/** Except after a commit that still took longer than this. */
 const SLOW_MS = 5
 const SOMETHING = new Uint8Array(1)
 
 export class DiskAhead {
   readonly #deps: DiskAheadDeps
-  /** Until then a commit may begin at once. */
+  /** Until then a commit begins without a sync. */
   #quickUntilMs = Number.NEGATIVE_INFINITY
   #running: Promise<void> | null = null
 
@@ -28,7 +28,7 @@ export class DiskAhead {
     this.#deps = deps
   }
 
-  /** To be awaited before a commit; null: it may begin. Never rejects. */
+  /** Awaited before a commit; null: it may begin. Never rejects. */
   ready(): Promise<void> | null {
     if (this.#running === null && this.#deps.nowMs() >= this.#quickUntilMs)
       this.#running = this.#sync().finally(() => {
@@ -37,7 +37,7 @@ export class DiskAhead {
     return this.#running
   }
 
-  /** Runs a commit, and remembers how long it had to wait. */
+  /** Runs a commit and measures its wait. */
   timed(commit: () => unknown): void {
     const startedMs = this.#deps.nowMs()
     commit()
@@ -50,7 +50,7 @@ export class DiskAhead {
     try {
       const descriptor = files.create(path)
       try {
-        // Longer than it was: otherwise there would be nothing to wait for.
+        // The file grows each time: otherwise a sync would have nothing to write.
         files.write(descriptor, SOMETHING, 0, SOMETHING.length, 0)
         await files.sync(descriptor)
       } finally {

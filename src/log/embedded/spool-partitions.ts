@@ -15,10 +15,10 @@ export interface SpoolReaderOptions {
   readonly pollMs: number
   /** Records are not used after the next batch is requested. */
   readonly passing: boolean
-  /** Others than those of this type are left out, but for the first and the last of each batch. Null: none is. */
+  /** Only records of this type are returned, and the first and the last of each batch. Null: all. */
   readonly only: string | null
   readonly files: Files
-  /** Bytes that were no records. */
+  /** Bytes that are no records. */
   onDamage(bytes: number): void
 }
 
@@ -92,7 +92,7 @@ export async function* readSpool(
   }
 }
 
-/** Fills the offsets up to `end` that no record has. */
+/** Fills the offsets without a record, up to `end`. */
 const withoutGaps = (records: readonly SpoolRecord[], next: number, end: number, atMs: number): LogRecord[] => {
   const batch: LogRecord[] = []
   let expected = next
@@ -108,7 +108,7 @@ const withoutGaps = (records: readonly SpoolRecord[], next: number, end: number,
   return batch
 }
 
-/** Those of a type, the first and the last, apart from the memory that is read into next. */
+/** The records of a type, the first and the last, copied out of the memory that the next read reuses. */
 const onlyOf = (records: readonly LogRecord[], type: string): LogRecord[] =>
   records
     .filter(({ parts }, at) => at === 0 || at === records.length - 1 || parts?.type === type)

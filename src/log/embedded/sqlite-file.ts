@@ -48,7 +48,7 @@ export const emptyJournal = (database: Database, path: string): boolean => {
     return database.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0
   } catch (error) {
     if (isBusy(error)) return false
-    // The records are written, the erasure is not whole: never "nothing was written", and a repeat does no harm.
+    // The records are written, the erasure is incomplete: never "nothing was written", and a repeat is harmless.
     throw new IndefiniteAppend(`${path}: ${String(error)}`, { cause: error })
   }
 }

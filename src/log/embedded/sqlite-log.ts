@@ -21,7 +21,7 @@ import { damageOf, emptyJournal, openFile, type TopicFile, upToGap } from './sql
 
 export interface SqliteTopicOptions extends TopicFile {
   readonly files: Files
-  /** Older records go, except the newest of a partition; null keeps all. */
+  /** Older records are deleted, except the newest of a partition; null keeps all. */
   readonly retentionMs: number | null
   readonly nowMs: () => number
   /** 0 up to 1: jitter of the retries. */
@@ -41,10 +41,10 @@ export class SqliteTopic {
   private readonly watch: CommitWatch
   private readonly ahead: DiskAhead
   private closed = false
-  /** What went wrong last, until something works again. */
+  /** The last failure, until an operation succeeds. */
   problem: string | null = null
 
-  /** Opens the file, or makes it. Throws LogUnavailable when that is not possible, LogDamaged when it never will be. */
+  /** Opens or creates the file. Throws LogUnavailable when that is not possible, LogDamaged when it never will be. */
   constructor(private readonly options: SqliteTopicOptions) {
     mkdirSync(dirname(options.path), { recursive: true, mode: 0o700 })
     this.database = openFile(options)
@@ -105,7 +105,7 @@ export class SqliteTopic {
     this.database.close()
   }
 
-  /** Null: it could not be read now, look again. */
+  /** Null: the file is busy, retry. */
   private async readRows(partition: number, next: number | null, signal: AbortSignal): Promise<LogRecord[] | null> {
     this.checkIdentity(LogReplaced)
     if (!this.undamaged(() => this.hasTable(partition))) {
@@ -141,7 +141,7 @@ export class SqliteTopic {
     throw new LogGap(`${where}: offset ${next} is missing`)
   }
 
-  /** Answers whether something was erased, which must not live on in the write-ahead log. */
+  /** Returns whether a value was erased, which must not stay in the write-ahead log. */
   private write(partition: number, records: readonly NewRecord[]): boolean {
     this.checkIdentity(LogUnavailable)
     const { database, options } = this
@@ -191,7 +191,7 @@ export class SqliteTopic {
     if (until > start) this.database.query(`DELETE FROM p${partition} WHERE offset < ?`).run(until)
   }
 
-  /** Waits a little for readers of other processes; the next erasure or the last close does it otherwise. */
+  /** Waits briefly for readers of other processes; otherwise the next erasure or the last close does it. */
   private async emptyJournal(signal?: AbortSignal): Promise<void> {
     for (const limit = performance.now() + BUSY_LIMIT_MS; !this.closed && performance.now() < limit; ) {
       if (emptyJournal(this.database, this.options.path) || signal?.aborted) return
@@ -232,7 +232,7 @@ export class SqliteTopic {
     if (this.options.compacted) this.database.run(`CREATE INDEX p${partition}_key ON p${partition} (key)`)
   }
 
-  /** Runs a synchronous step again while another process holds the file, at most 2 s. */
+  /** Retries a synchronous step while another process locks the file, at most 2 s. */
   private async patiently<Result>(step: () => Result, signal?: AbortSignal): Promise<Result> {
     const limit = performance.now() + BUSY_LIMIT_MS
     for (;;) {

@@ -1,4 +1,4 @@
-// How the settings of `log.kafka` become a way in.
+// The settings of `log.kafka` as options of a cluster.
 import type { ClusterOptions } from './cluster.ts'
 
 export interface KafkaSettings {

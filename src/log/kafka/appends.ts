@@ -2,7 +2,7 @@
 // one for a single partition.
 import { appendBound, type ProduceAppend, type ProducedPartition } from './produce.ts'
 
-/** Of several, before they are packed; one that is larger goes alone. They share the time of one append. */
+/** Bound of one request before packing; a larger append goes alone. Its appends share the time of one. */
 const MOST_BYTES = 508 * 1024
 /** The shortest deadline of a request holds for the whole request, so only appends with similar deadlines share one. */
 const SIMILAR_MS = 100
@@ -36,7 +36,7 @@ const isSame = (one: Pick<ProduceAppend, 'topic' | 'partition'>, other: Pick<Pro
 const isApart = (one: WaitingAppend, other: WaitingAppend): boolean =>
   isSame(one, other) || Math.abs(one.timeoutMs - other.timeoutMs) > SIMILAR_MS
 
-/** Gives each its answer. */
+/** Settles each append with its result. */
 export const answerEach = (appends: readonly WaitingAppend[], partitions: readonly ProducedPartition[]): void => {
   for (const append of appends) {
     const found = partitions.find((partition) => isSame(partition, append))
@@ -45,7 +45,10 @@ export const answerEach = (appends: readonly WaitingAppend[], partitions: readon
   }
 }
 
-/** Collects what comes in one turn, and hands it over in groups. A failure of `send` is that of all in the group. */
+/**
+ * Collects the appends of one iteration of the event loop, and sends them in groups. A failure of `send` fails the
+ * whole group.
+ */
 export class AppendQueue {
   private waiting: WaitingAppend[] = []
 

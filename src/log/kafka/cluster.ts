@@ -10,7 +10,7 @@ export interface Leader {
   readonly leaderEpoch: number
 }
 
-/** What a shared connection is for: an append that waits for its replicas must not hold up a question behind it. */
+/** Purpose of a shared connection: an append that waits for its replicas must not delay a query behind it. */
 export type Purpose = 'append' | 'ask'
 
 export interface Cluster {
@@ -19,14 +19,14 @@ export interface Cluster {
    * time is up.
    */
   metadata(topics: readonly string[], timeoutMs: number): Promise<Metadata>
-  /** From memory unless `forget` was called for the topic. Throws LogUnavailable when there is none. */
+  /** Cached unless `forget` was called for the topic. Throws LogUnavailable when there is none. */
   leader(topic: string, partition: number, timeoutMs: number): Promise<Leader>
   forget(topic: string): void
-  /** The shared connection; opened when there is none. */
+  /** The shared connection; opened on first use. */
   shared(address: Address, purpose: Purpose, timeoutMs: number): Promise<BrokerConnection>
-  /** One of its own, for a reader. It is closed with the cluster. */
+  /** A connection for one reader. It is closed with the cluster. */
   own(address: Address, timeoutMs: number): Promise<BrokerConnection>
-  /** When a broker last answered anything, by `performance.now()`, null for never; and what went wrong since. */
+  /** The last response of any broker, by `performance.now()`, null for never; and the failure since. */
   readonly lastAnswerMs: number | null
   readonly lastProblem: string
   answered(): void
@@ -167,7 +167,7 @@ class KafkaCluster implements Cluster {
   close(): void {
     this.closed = true
     for (const connection of this.owned) connection.close('the log is closed')
-    // One that is still being opened closes itself when it finds the cluster closed.
+    // A connection that is still being opened closes itself once the cluster is closed.
     const ignore = () => undefined
     for (const opening of this.connections.values())
       void opening.then((open) => open.close('the log is closed'), ignore)
@@ -185,7 +185,7 @@ const parseAddress = (text: string): Address => {
   return address
 }
 
-/** Whether this broker answers and is in a cluster of at least so many. */
+/** Whether this broker responds and is in a cluster of at least `brokers` nodes. */
 export const kafkaAnswers = async (address: string, brokers: number): Promise<boolean> => {
   const cluster = kafkaCluster({ brokers: [address], clientId: 'gatelog-probe' })
   try {

@@ -49,11 +49,13 @@ export interface BrokerConnection {
   createTopics(topics: readonly TopicToCreate[], timeoutMs: number): Promise<void>
   /** Effective settings of each topic. */
   topicSettings(names: readonly string[], timeoutMs: number): Promise<ReadonlyMap<string, ReadonlyMap<string, string>>>
-  /** At once; what is under way fails. */
+  /** Closes at once; requests under way fail. */
   close(reason: string): void
 }
 
-/** How long before our own deadline the broker gives up waiting for its replicas, so that its answer still arrives. */
+/**
+ * The broker's timeout for its replicas is shorter by this than the own deadline, so that its response still arrives.
+ */
 const ANSWER_MARGIN_MS = 300
 const TOPIC_RESOURCE = 2
 
@@ -166,7 +168,7 @@ const brokerConnection = (opened: Opened): BrokerConnection => {
   }
 }
 
-/** One request. Each append is given its answer; throws when none came. */
+/** One request. Settles each append; throws without a response. */
 const produce = ({ pool, clientId, packer, within }: Opened, appends: readonly WaitingAppend[]): Promise<void> => {
   const limitMs = Math.min(...appends.map((append) => append.timeoutMs))
   const send = async () => {
@@ -220,7 +222,7 @@ const exchange = (connection: Connection, api: Api, frame: (correlationId: numbe
 
 const RAW = { decode: async (raw: Buffer) => raw, parse: async (raw: Buffer) => raw }
 
-/** What kafkajs takes for one of its encoders. */
+/** The form that kafkajs expects of an encoder. */
 const encoded = (bytes: Buffer) => ({ buf: bytes, buffer: bytes })
 
 interface SocketTarget extends Address {
@@ -258,7 +260,7 @@ const calm = (queue: ConnectionPool['pool'][number]['requestQueue']): void => {
   }
 }
 
-// What it would log comes to the caller as an error, or is a retry of ours.
+// Failures reach the caller as errors, or are retried here; kafkajs logs nothing.
 const SILENT = {
   namespace: () => SILENT,
   debug: () => undefined,

@@ -9,10 +9,10 @@ export interface Limits {
   readonly signal: AbortSignal
 }
 
-/** For a step of the work that overstays: the work itself decides at the deadline. */
+/** For a step that exceeds its time: the work itself decides at the deadline. */
 const GRACE_MS = 50
 
-/** Milliseconds that are left until the deadline; 1 after it, since no timer can be set for the past. */
+/** Milliseconds until the deadline; 1 after it, since no timer can be set for the past. */
 export const leftMs = ({ deadlineMs }: Pick<Limits, 'deadlineMs'>): number =>
   Math.max(1, deadlineMs - performance.now())
 
@@ -47,7 +47,7 @@ export const withDeadline = async <T>(
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', stop)
-    // When either lost the race, its outcome has no listener any more.
+    // The loser of the race has no listener any more.
     working.catch(() => undefined)
     promise.catch(() => undefined)
   }

@@ -12,21 +12,21 @@ import { follow, pause, type TopicRule, type Troubles } from './read.ts'
 import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './wire.ts'
 
 export interface KafkaLogOptions extends KafkaAccess {
-  /** `host:port` of at least one broker; the others are learnt from it. */
+  /** `host:port` of at least one broker; it reports the others. */
   readonly brokers: readonly string[]
-  /** What is known of topics beforehand: whether offsets may be missing, whether records are kept for ever. */
+  /** Rules of the topics: whether offsets may be missing, whether records are retained for ever. */
   readonly topics?: readonly Topic[]
 }
 
-/** In all, for one append or one question: what is not answered by then is decided by us. */
+/** Of one append or one query as a whole; without a response by then, the call fails. */
 const DEADLINE_MS = 2_000
-/** Less time left than this is not worth another try. */
+/** The least time left that is worth a retry. */
 const MIN_TRY_MS = 100
 const RETRY_MS = 50
 const PROBE_MS = 2_000
-/** Answers older than this mean that the log is away. */
+/** A last response older than this means that the log is unavailable. */
 const FRESH_MS = 6_000
-/** A reader in trouble for longer than this is shown. */
+/** A reader that fails for longer than this is reported by `health()`. */
 const TROUBLE_MS = 3_000
 
 /**
@@ -40,14 +40,14 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
   const rules = new Map((options.topics ?? Object.values(TOPICS)).map((topic) => [topic.name, ruleOf(topic)]))
   const probe = () => {
     if (performance.now() - (cluster.lastAnswerMs ?? Number.NEGATIVE_INFINITY) < PROBE_MS) return
-    // A failure is kept by the cluster, for `health()`.
+    // The cluster stores a failure, for `health()`.
     void cluster.metadata([], PROBE_MS).catch(() => undefined)
   }
   const timer = setInterval(probe, PROBE_MS)
   timer.unref()
   probe()
   const either = new WeakMap<AbortSignal, AbortSignal>()
-  /** Made once for each caller: most have one signal for all that they append. */
+  /** Made once for each caller: most use one signal for all their appends. */
   const eitherOf = (signal: AbortSignal): AbortSignal => {
     const known = either.get(signal)
     if (known !== undefined) return known
@@ -152,7 +152,7 @@ const send = async (
     )
   }
   if (NOT_WRITTEN.has(code)) throw new LogUnavailable(`${name} does not take records now (error ${code})`)
-  // Also "not the leader": the leader of the append may have lost its office while it waited for its replicas.
+  // Also "not the leader": the leader may have been deposed while it waited for its replicas.
   throw new IndefiniteAppend(`the append to ${name} was answered with error ${code}`)
 }
 

@@ -17,7 +17,7 @@ import { RecordWriter, recordBound } from './record.ts'
 /** Fewer records gain little, and single appends do not wait for others. */
 const FEWEST_RECORDS = 8
 
-/** What packed records take more than they would as they are, at most. */
+/** Upper bound of the bytes that packing adds. */
 export const packedMore = (records: number): number => FRAME_HEAD.length + FRAME_END.length + records * BLOCK_HEAD_BYTES
 
 export class RecordPacker {
@@ -56,7 +56,7 @@ export class RecordPacker {
 
 let packer: RecordPacker | null | undefined
 
-/** The thread's, made when it is first needed; null where there can be none. */
+/** One for each thread, made on first use; null where there can be none. */
 export const recordPacker = (): RecordPacker | null => {
   if (packer === undefined) {
     const block = lz4Block()

@@ -20,9 +20,9 @@ export interface ProduceAppend {
 export interface ProduceQuery {
   readonly correlationId: number
   readonly clientId: string
-  /** How long the broker waits for its replicas. */
+  /** The broker's timeout for its replicas. */
   readonly timeoutMs: number
-  /** Of the records, Unix milliseconds. Topics have LogAppendTime, so the broker writes its own over it. */
+  /** Time of the records, Unix milliseconds. Topics have LogAppendTime, so the broker replaces it. */
   readonly nowMs: number
   /** Null: nothing is packed. */
   readonly packer: RecordPacker | null
@@ -31,20 +31,20 @@ export interface ProduceQuery {
 }
 
 const ALL_IN_SYNC = -1
-/** Of a batch before its records. */
+/** Of a batch, before its records. */
 const BATCH_HEAD_BYTES = 61
 /** Of the frame without names and batches; of a batch in it, without its topic's name. */
 const FRAME_BYTES = 64
 const PARTITION_BYTES = 24
 
-/** Bytes that a buffer for this request needs at most. */
+/** Upper bound of the bytes of this request. */
 export const produceBound = ({ clientId, appends }: Pick<ProduceQuery, 'clientId' | 'appends'>): number => {
   let bytes = FRAME_BYTES + 3 * clientId.length
   for (const append of appends) bytes += appendBound(append)
   return bytes
 }
 
-/** What an append adds to that. */
+/** The share of one append in that. */
 export const appendBound = ({ topic, records }: ProduceAppend): number =>
   PARTITION_BYTES + 3 * topic.length + batchBound(records)
 
@@ -54,7 +54,7 @@ const batchBound = (records: readonly NewRecord[]): number => {
   return bytes + packedMore(records.length)
 }
 
-/** The whole request with its frame, as a part of `into`, which has `produceBound` bytes. */
+/** The whole request with its frame, as a part of `into`, which has room for `produceBound` bytes. */
 export const writeProduce = (into: Buffer, query: ProduceQuery): Buffer => {
   const topics = Map.groupBy(query.appends, ({ topic }) => topic)
   let end = frameHead(query, topics.size).copy(into)
@@ -95,7 +95,7 @@ const writePartition = (
   return batchAt + bytes + 1
 }
 
-/** A record batch of format 2: of no producer, in no transaction. Answers where it ends. */
+/** Writes a record batch of format 2, without producer or transaction. Returns its end. */
 export const writeBatch = (
   into: Buffer,
   at: number,
@@ -114,7 +114,7 @@ export const writeBatch = (
   into.writeInt32BE(records.length - 1, at + 23)
   writeTime(into, at + 27, nowMs)
   writeTime(into, at + 35, nowMs)
-  // Producer, its epoch, first sequence: -1, none.
+  // Producer, its epoch, first sequence: -1 for none.
   into.fill(0xff, at + 43, at + 57)
   into.writeInt32BE(records.length, at + 57)
   into.writeUInt32BE(crc32c(into, at + 21, end), at + 17)
@@ -139,7 +139,7 @@ const writeTime = (into: Buffer, at: number, timeMs: number): void => {
 
 export interface Produced {
   readonly partitions: readonly ProducedPartition[]
-  /** How long the broker wants to be left alone. */
+  /** How long the broker wants no requests. */
   readonly throttleMs: number
 }
 
@@ -165,7 +165,7 @@ export const readProduce = (bytes: Uint8Array): Produced => {
 const producedPartition = (from: ByteReader, topic: string): ProducedPartition => {
   const partition = from.int32()
   const error = from.int16()
-  // First offset, log append time, where the log begins.
+  // First offset, log append time, first offset of the log.
   from.take(24)
   from.compactArray(() => {
     from.int32()

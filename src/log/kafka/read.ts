@@ -31,15 +31,15 @@ export interface TopicRule {
   readonly keptForEver: boolean
 }
 
-/** A reader that cannot go on, and since when: for `health()`. */
+/** Readers that cannot continue, and since when: for `health()`. */
 export type Troubles = Map<object, { readonly sinceMs: number; readonly detail: string }>
 
-/** How long the broker holds a fetch when there is nothing new. What is appended meanwhile is answered at once. */
+/** How long the broker holds a fetch without new records. New ones are returned at once. */
 const MAX_WAIT_MS = 500
 const FETCH_DEADLINE_MS = MAX_WAIT_MS + 4_500
 const CONNECT_MS = 2_000
 const MAX_FETCH_BYTES = 1024 * 1024
-/** So much is unpacked and handed on at once. */
+/** The bytes that are unpacked and returned at once. */
 const ENOUGH_BYTES = 1024 * 1024
 const MAX_BACKOFF_MS = 1_000
 
@@ -94,7 +94,7 @@ class PartitionReader {
   private topicId: string | null = null
   private connection: { readonly open: BrokerConnection; readonly to: string } | null = null
   private closed = false
-  /** Fetched, and not unpacked yet. */
+  /** Fetched, not unpacked yet. */
   private rest: Uint8Array | null = null
 
   constructor(
@@ -106,7 +106,7 @@ class PartitionReader {
     this.name = `${place.topic}/${place.partition}`
   }
 
-  /** One fetch, or a part of one. Throws LogReplaced for good, anything else to be tried again. */
+  /** One fetch, or a part of one. Throws LogReplaced for good; any other error is retried. */
   async step(): Promise<Step> {
     if (this.rest !== null) return this.accept(this.rest)
     const { topic, partition } = this.place

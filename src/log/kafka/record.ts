@@ -6,13 +6,13 @@ import type { NewRecord } from '../port.ts'
 /** Of a record without key and value, at most. */
 const RECORD_HEAD_BYTES = 24
 
-/** What a record takes at most. */
+/** Upper bound of the bytes of a record. */
 export const recordBound = (record: NewRecord): number =>
   RECORD_HEAD_BYTES + (record.key === null ? 0 : 3 * record.key.length) + mostBytesOf(record)
 
-/** Writes records one behind the other. */
+/** Writes consecutive records. */
 export class RecordWriter {
-  /** Of the record before: records come in runs of a key, which is then copied. */
+  /** Of the previous record: records come in runs of a key, which is then copied. */
   private key: string | null = null
   private keyBytes = -1
   private keyAt = 0

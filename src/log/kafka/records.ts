@@ -9,7 +9,7 @@ import { ByteReader } from './bytes.ts'
 // each of them (it may be the default of its client). A batch that cannot be read would block every reader of its
 // partition for ever.
 
-/** No batch of ours holds 3 MiB; a broker takes what packs into one. */
+/** No batch of a gateway holds 3 MiB; a broker accepts what packs into one. */
 const MAX_BATCH_BYTES = 64 * 1_048_576
 
 type Unpack = (packed: Uint8Array, limit: number) => Uint8Array
@@ -113,7 +113,7 @@ const readRecord = (
   const keyLength = from.varint()
   const key = keyLength < 0 ? null : from.text(keyLength)
   const valueLength = from.varint()
-  // A copy: a view would hold the whole fetched piece for as long as one record of it is kept.
+  // A copy: a view would retain the whole fetched buffer for as long as the record.
   const value = valueLength < 0 ? null : from.take(valueLength).slice()
   from.take(end - from.offset)
   return { offset, atMs: context.appendMs === null ? atMs + deltaMs : atMs, key, value }
@@ -125,7 +125,7 @@ export interface Accepted {
   readonly next: number
   /** Epoch of the last batch, or the one given when there was none. */
   readonly epoch: number
-  /** Thrown after `records` were handed on. */
+  /** Thrown after `records` were returned. */
   readonly gap: LogGap | null
 }
 

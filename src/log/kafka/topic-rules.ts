@@ -1,12 +1,13 @@
-// What every topic must be: which settings it is made with, which ones are wrong and how they are mended. Pure.
+// Rules for every topic: the settings that it is created with, and which stored ones are wrong and how to fix them.
+// Pure.
 
 import { TOPICS, type Topic } from '../topics.ts'
 import type { TopicToCreate } from './connection.ts'
 import type { TopicMetadata } from './wire.ts'
 
-/** What the rules depend on besides the topic. */
+/** Inputs of the rules besides the topic. */
 export interface TopicNeeds {
-  /** Partitions of the topics that have many, when one is made. */
+  /** Partitions of a new topic of those that have many. */
   readonly partitions: number
   readonly retentionHours: number
   /** Topic name -> number of partitions that the chain records, where there is a chain: no topic may have fewer. */
@@ -25,7 +26,7 @@ const OUR_COMPRESSION = ['producer', 'lz4', 'uncompressed', 'gzip']
 const HOUR_MS = 3_600_000
 const COMPACTED_MS = String(HOUR_MS)
 
-/** What a topic is made with on so many brokers. */
+/** The settings of a new topic on so many brokers. */
 export const wantedTopic = (topic: Topic, options: TopicNeeds, brokers: number): TopicToCreate => {
   const replication = Math.max(1, Math.min(REPLICATION, brokers))
   return {
@@ -63,7 +64,7 @@ export interface SettingProblem {
   readonly setting: string
   readonly found: string
   readonly wanted: string
-  /** The value that mends it; null: it cannot be changed by a setting. */
+  /** The value that fixes it; null: no setting can change it. */
   readonly mend: string | null
 }
 
@@ -126,7 +127,7 @@ const unsafe = (
   return unclean === 'false' ? null : wrong('unclean.leader.election.enable', 'false', 'false')
 }
 
-/** What these brokers cannot do better. */
+/** Weaknesses that these brokers cannot avoid. */
 export const warningsOf = (held: readonly { readonly topic: Topic; readonly replication: number }[]): string[] => {
   const thin = held.filter(({ topic, replication }) => topic.critical && replication < REPLICATION)
   if (thin.length === 0) return []
@@ -137,7 +138,7 @@ export const warningsOf = (held: readonly { readonly topic: Topic; readonly repl
   ]
 }
 
-/** One line: what, where, what to do. */
+/** One line: the topic, the setting, the remedy. */
 export const explain = (
   topic: string,
   { setting, found, wanted: need, mend }: SettingProblem,

@@ -9,7 +9,7 @@ import { explain, problemOf, rowOf, type TopicNeeds, wantedTopic, warningsOf } f
 import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets, type TopicMetadata } from './wire.ts'
 
 export interface TopicsOptions extends ClusterOptions, TopicNeeds {
-  /** Default: all. Tests give others. */
+  /** Default: all. Tests pass others. */
   readonly topics?: readonly Topic[]
 }
 
@@ -26,7 +26,7 @@ export interface TopicRow {
 
 export interface TopicsReport {
   readonly rows: readonly TopicRow[]
-  /** One line each: less safe than it should be, but all that these brokers can do. */
+  /** One line each: weaker than recommended, but the best that these brokers allow. */
   readonly warnings: readonly string[]
   /** Name -> partitions found, of the topics that have many: what a new chain records. */
   readonly partitions: Readonly<Record<string, number>>
@@ -144,7 +144,7 @@ export const untilServed = async (cluster: Cluster, names: readonly string[]): P
   }
 }
 
-/** What is not ready yet, null when all is. */
+/** The first topic that is not ready yet, null when all are. */
 const unserved = async (cluster: Cluster, names: readonly string[]): Promise<string | null> => {
   const { topics } = await cluster.metadata(names, DEADLINE_MS)
   const unknown = topics.find(({ error }) => error !== CODE.none)

@@ -28,7 +28,7 @@ export const CODE = {
   unsupportedCompression: 76,
   invalidRecord: 87,
 } as const
-/** The client may not: its ACLs are to be mended. */
+/** The client is not authorised: its ACLs need a change. */
 export const DENIED: ReadonlySet<number> = new Set([CODE.topicAuthorizationFailed, CODE.clusterAuthorizationFailed])
 
 export interface PartitionMetadata {
@@ -144,7 +144,7 @@ export interface Fetched {
   readonly error: number
   /** Not null when the history that `lastEpoch` belongs to is not (or no longer) the partition's. */
   readonly divergedAt: { readonly epoch: number; readonly end: number } | null
-  /** Record batches, the last one perhaps cut off. A view into the answer. */
+  /** Record batches, the last one perhaps cut off. A view into the response. */
   readonly records: Uint8Array
 }
 

@@ -9,7 +9,7 @@ export interface Batch {
   /** Frames without checksums. */
   buffer: Buffer<ArrayBufferLike>
   bytes: number
-  /** Of each frame: where it ends, its topic, what it is about. */
+  /** Of each frame: its end, its topic, its type and subject. */
   readonly ends: number[]
   readonly topics: SpoolTopic[]
   readonly abouts: FrameSubject[]
@@ -19,11 +19,11 @@ export interface Batch {
   sealed: Sealed | null
 }
 
-/** A batch as it is written. */
+/** A batch in the form that is written. */
 export interface Sealed {
   readonly buffer: Buffer
   readonly bytes: number
-  /** What is read whole or not at all: where it ends, and how many frames of the batch are in the file then. */
+  /** Units that are read whole or not at all: their ends, and how many frames of the batch are in the file by then. */
   readonly ends: readonly number[]
   readonly frames: readonly number[]
 }
@@ -60,7 +60,7 @@ export const addFrame = (
   batch.abouts.push(about)
 }
 
-/** Each frame by itself. */
+/** Every frame is a unit. */
 export const sealedAsItIs = ({ buffer, bytes, ends }: Batch): Sealed => {
   const frames = new Array<number>(ends.length)
   for (let at = 0, index = 0; index < ends.length; at = ends[index++]!) {
@@ -83,7 +83,7 @@ export const wholeOf = (
   return units === 0 ? { count: 0, bytes: 0 } : { count: frames[units - 1]!, bytes: ends[units - 1]! }
 }
 
-/** What is left of it without its first `count` frames. */
+/** The batch without its first `count` frames. */
 export const restOf = (batch: Batch, count: number): Batch => {
   const whole = count === 0 ? 0 : batch.ends[count - 1]!
   const first = { ...batch.first, record: batch.first.record + count }

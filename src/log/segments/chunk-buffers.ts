@@ -1,11 +1,11 @@
-// Memory that a reader of segments reads into. It is used again: fresh memory is given by the kernel page by page,
-// which costs as much as what is read into it.
+// Buffers of a reader of segments. They are reused: the kernel provides fresh memory page by page, which costs as much
+// as the read itself.
 
 /** A reader takes at most half of it from the disk at once. */
 export const CHUNK_BUFFER_BYTES = 512 * 1024
 /**
- * What is kept of memory that comes and goes: enough for a batch of the sender, 2 MiB of frames, where units leave as
- * much as a block at the end of each.
+ * Spare buffers that are retained: enough for a batch of the sender, 2 MiB of frames, where a unit leaves up to a
+ * block free at the end of each.
  */
 export const SPARE_BUFFERS = 6
 
@@ -14,14 +14,14 @@ export class ChunkBuffers {
   private readonly left: Buffer[] = []
   private readonly spares: Buffer[] = []
 
-  /** `isRecycling`: of what was given out before `recycle` is called, nothing is read afterwards. */
+  /** `isRecycling`: nothing that was returned before a call of `recycle` is read after it. */
   constructor(private readonly isRecycling: boolean) {}
 
   recycle(): void {
     for (const buffer of this.left.splice(0)) if (this.spares.length < SPARE_BUFFERS) this.spares.push(buffer)
   }
 
-  /** A buffer for at least so much, in place of the one at hand. */
+  /** A buffer of at least `bytes`, in place of the current one. */
   another(bytes: number, atHand: Buffer): Buffer {
     if (this.isRecycling && atHand.length === CHUNK_BUFFER_BYTES) this.left.push(atHand)
     const spare = bytes <= CHUNK_BUFFER_BYTES ? this.spares.pop() : undefined

@@ -10,11 +10,11 @@ const CHUNK_BYTES = 256 * 1024
 
 export interface Lost {
   readonly directory: string
-  /** Segments behind this ordinal are looked at. */
+  /** Only segments after this ordinal are searched. */
   readonly behind: number
-  /** Of the segment at hand: copies are of its process. */
+  /** Of the current segment: copies belong to the same process. */
   readonly header: SegmentHeader
-  /** Record numbers that are missing: `from` and on, below `to`. */
+  /** The missing record numbers: from `from`, below `to`. */
   readonly from: number
   readonly to: number
 }
@@ -28,7 +28,7 @@ export const copiesOf = (lost: Lost, files: Files): SpoolRecord[] => {
     if (header === null) continue
     if (header.epoch !== lost.header.epoch) break
     if (header.record < lost.to) readCopies(path, lost, found, files)
-    // What was durable when it was begun is not written once more behind it, however many segments there are.
+    // Records that were durable when the segment was begun are not repeated in it or after it.
     if ((header.unsynced ?? lost.to) >= lost.to || found.size === lost.to - lost.from) break
   }
   return [...found.values()].sort((a, b) => a.record - b.record)
@@ -46,7 +46,7 @@ const readCopies = (path: string, { from, to }: Lost, found: Map<number, SpoolRe
   }
 }
 
-/** The whole frames of a file, each in memory of its own that stays. */
+/** The whole frames of a file, each in memory of its own. */
 function* framesOf(path: string, files: Files): Generator<Frame> {
   const descriptor = files.open(path)
   try {
@@ -66,7 +66,7 @@ function* framesOf(path: string, files: Files): Generator<Frame> {
         at = frame.end
         if (frame.topic !== 'packed') yield frame // never what is written once more
       }
-      // One that is cut by the end of what was read; what is longer is none.
+      // A frame may be cut by the end of the read; a longer one is no frame.
       left = buffer.subarray(Math.max(at, limit - MAX_FRAME_BYTES), limit)
     }
   } finally {

@@ -35,7 +35,7 @@ class LastSubjects {
 }
 
 const written = new LastSubjects(MOST_WRITTEN)
-/** Apart: bytes that are no UTF-8 are read as other text than would be written so. */
+/** Separate caches: invalid UTF-8 decodes to a text whose bytes differ. */
 const read = new LastSubjects(MOST_READ)
 
 /** Of texts that are to be written. */

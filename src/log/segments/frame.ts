@@ -7,7 +7,7 @@ import { type FrameSubject, subjectIn, subjectOf } from './frame-subject.ts'
 const MAGIC = 0x32_4c_fe_ff
 /** Of frames without a checksum of their own, which occur inside packed frames only. */
 const UNSEALED_MAGIC = 0x33_4c_fe_ff
-/** What both begin with. */
+/** The common start of both. */
 const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c])
 export const FRAME_HEAD_BYTES = 48
 /** Longer ones are damage. A record is at most 64 KiB; the rest is room for type, subject and carried copies. */
@@ -35,32 +35,32 @@ export interface FrameNumbers {
 interface FrameParts extends FrameNumbers {
   readonly type: string
   readonly subject: string
-  /** Type and subject: one object for frames with the same ones that are read shortly after each other. */
+  /** Type and subject: one object for frames that share both and are read shortly after each other. */
   readonly about: FrameSubject
   /** JSON text. */
   readonly data: string
   /** Its position in the scanned bytes, and that of the next frame. */
   readonly start: number
   readonly end: number
-  /** Copies the UTF-8 of `data`; answers where it ends. */
+  /** Copies the UTF-8 of `data`; returns its end. */
   writeData(into: Buffer, at: number): number
 }
 
 export interface Frame extends FrameParts {
   readonly topic: FrameTopic
 }
-/** Others in one (`packed-frames.ts`). */
+/** A frame that holds others (`packed-frames.ts`). */
 export interface PackedFrame extends FrameParts {
   readonly topic: 'packed'
 }
 /** A frame in the form that the file holds. */
 export type StoredFrame = Frame | PackedFrame
 
-/** Bytes that a frame of these texts needs at most. */
+/** Upper bound of the bytes of a frame with these texts. */
 export const frameBound = (type: string, subject: string, data: TextPieces): number =>
   FRAME_HEAD_BYTES + 3 * (type.length + subject.length + charsOf(data))
 
-/** Whether it has more bytes. */
+/** Whether the text has more bytes than `bytes`. */
 export const isLonger = (text: TextPieces, bytes: number): boolean =>
   charsOf(text) * 3 > bytes && Buffer.byteLength(wholeText(text)) > bytes
 
@@ -85,7 +85,7 @@ export const writeFrame = (
   return end
 }
 
-/** The same without its checksum: no frame, wherever it is found, until it is sealed. */
+/** The same without its checksum: no reader takes it for a frame until it is sealed. */
 export const writeUnsealed = (
   buffer: Buffer,
   at: number,
@@ -131,7 +131,7 @@ export const frameAround = (buffer: Buffer, at: number, end: number, numbers: Fr
   sealFrame(buffer, at, end)
 }
 
-/** Puts its checksum into a frame that ends at `end`. */
+/** Writes the checksum of a frame that ends at `end`. */
 export const sealFrame = (buffer: Buffer, at: number, end: number): void => {
   buffer.writeUInt32LE(MAGIC, at)
   buffer.writeUInt32LE(checksum(buffer, at + 8, end), at + 4)
@@ -176,7 +176,7 @@ class ScannedFrame implements FrameParts {
   }
 }
 
-/** Where the record of that number ends which begins at `at` without a checksum; -1: none does. */
+/** The end of the record without a checksum that begins at `at` and has this number; -1: none does. */
 export const unsealedEnd = (buffer: Buffer, at: number, limit: number, record: number): number => {
   if (!isWhole(buffer, at, limit) || buffer.readUInt32LE(at) !== UNSEALED_MAGIC) return -1
   const topic = FRAME_TOPICS[buffer[at + 12]!]
@@ -193,7 +193,7 @@ export const packedOffset = (buffer: Buffer, at: number): number | null =>
 /** Of the frame that begins at `at`, Unix milliseconds. */
 export const frameTimeMs = (buffer: Buffer, at: number): number => buffer.readDoubleLE(at + 40)
 
-/** Whether all bytes of the frame that begins at `at` are there, should one begin there. */
+/** Whether all bytes of the frame at `at` are loaded, if one begins there. */
 export const isWhole = (buffer: Buffer, at: number, limit: number): boolean =>
   limit - at >= FRAME_HEAD_BYTES && at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8) <= limit
 
@@ -208,7 +208,7 @@ export const readFrame = (buffer: Buffer, at: number, limit: number): StoredFram
   return checksum(buffer, at + 8, end) === buffer.readUInt32LE(at + 4) ? scanned(buffer, at, end) : 'damaged'
 }
 
-/** The frame without a checksum that begins at `at`, among bytes that are known to be undamaged; null: none does. */
+/** The frame without a checksum at `at`, in bytes that are undamaged; null: none. */
 export const readUnsealed = (buffer: Buffer, at: number, limit: number): Frame | null => {
   if (!isWhole(buffer, at, limit) || buffer.readUInt32LE(at) !== UNSEALED_MAGIC) return null
   const frame = scanned(buffer, at, at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8))
@@ -236,14 +236,14 @@ export const claimAt = (buffer: Buffer, at: number): { readonly records: number;
   const topic = FRAME_TOPICS[buffer[at + 12]!]
   if (buffer.readUInt32LE(at) !== MAGIC || payloadBytes > MAX_PAYLOAD_BYTES || topic === undefined) return null
   const end = at + FRAME_HEAD_BYTES + payloadBytes
-  // Records have a type, and packed frames none: a bit of the topic may be what is wrong.
+  // Records have a type, and packed frames none: the damaged bit may be in the topic.
   if (topic === 'header') return { records: 1, end }
   if (topic !== 'packed') return buffer[at + 13]! > 0 ? { records: 1, end } : null
   const records = buffer.readUInt16LE(at + 14)
   return records <= MOST_PACKED && records === buffer.readDoubleLE(at + 32) ? { records, end } : null
 }
 
-/** Where the zeros begin that the bytes end with. */
+/** The index of the zeros at the end of the bytes. */
 export const endOfWritten = (buffer: Buffer, at: number, limit: number): number => {
   let end = limit
   while (end > at && buffer[end - 1] === 0) end--
@@ -261,7 +261,7 @@ export const nextFrame = (buffer: Buffer, at: number, limit: number): StoredFram
   return null
 }
 
-/** What opens a segment; written twice, so that one damaged copy does not cost the segment. */
+/** The header of a segment; written twice, so that one damaged copy does not lose the segment. */
 export interface SegmentHeader {
   readonly format: 1
   readonly instance: string

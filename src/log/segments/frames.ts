@@ -14,10 +14,10 @@ export class SegmentFrames {
   descriptor: number | null = null
   /** No reader uses texts of the frames that were returned from these bytes. */
   isFree = true
-  /** Bytes of it are not written twice while records that were given out may read their texts in it. */
+  /** Not overwritten while returned records may decode their texts from it. */
   private buffer: Buffer = Buffer.allocUnsafe(0)
   private readonly buffers: ChunkBuffers
-  /** Those that were packed in the frame before `at`, which come first. */
+  /** Frames of the packed frame before `at`, which are returned first. */
   private readonly unpacked: UnpackedFrames
   private isLastUnpacked = false
   /** The loaded bytes are `buffer[at, limit)`; `position` is the offset of `buffer[limit]` in the file. */
@@ -58,24 +58,24 @@ export class SegmentFrames {
     this.unpacked.recycle()
   }
 
-  /** Whether the next frame can be given out without memory that is in use being written over, should there be one. */
+  /** Whether the next frame can be returned without overwriting memory in use. */
   get isNextAtHand(): boolean {
     const { buffer, at, limit, unpacked } = this
     return unpacked.hasMore || (isWhole(buffer, at, limit) && unpacked.hasRoomFor(unpackedBytesAt(buffer, at)))
   }
 
-  /** A copy of a frame that was just given out. */
+  /** A copy of the frame that was returned last. */
   bytesOf({ start, end }: Frame): Buffer {
     return Buffer.from((this.isLastUnpacked ? this.unpacked.buffer : this.buffer).subarray(start, end))
   }
 
-  /** The frame that was just given out comes once more. */
+  /** The frame that was returned last is read again. */
   again({ start }: Frame): void {
     if (this.isLastUnpacked) this.unpacked.at = start
     else this.at = start
   }
 
-  /** The next frame of this segment. `ended`: nothing will be added to it, so what is no frame is damage. */
+  /** The next frame of this segment. `ended`: the file is complete, so bytes that are no frame are damage. */
   next(ended: boolean): Frame | null {
     for (;;) {
       const inner = this.unpacked.next()
@@ -100,7 +100,7 @@ export class SegmentFrames {
     }
   }
 
-  /** What is no frame yet is read again: a start cuts it off, and so does a writer that gives the segment up. */
+  /** Incomplete bytes are read again: a start cuts them off, and so does a writer that gives the segment up. */
   private unread(): null {
     this.position = this.place
     this.limit = this.at
@@ -118,7 +118,7 @@ export class SegmentFrames {
     return this.position - (this.limit - this.at)
   }
 
-  /** Reads on; false at the end of the file. */
+  /** Loads more bytes; false at the end of the file. */
   private fill(): boolean {
     if (this.limit === this.buffer.length) {
       const left = this.limit - this.at

@@ -6,9 +6,9 @@ import { BLOCK_BYTES, BLOCK_HEAD_BYTES, type Lz4Block, Lz4Models, lz4Block } fro
 import type { Batch, Sealed } from './batch.ts'
 import { FRAME_HEAD_BYTES, frameAround, frameTimeMs, sealFrame } from './frame.ts'
 
-/** Fewer gain little, and each of them is read by itself where another one is damaged. */
+/** Fewer frames gain little, and unpacked ones survive damage of another. */
 const FEWEST_FRAMES = 8
-/** What a unit takes more than its frames, at most. */
+/** Upper bound of the bytes that a unit adds to its frames. */
 const UNIT_MORE_BYTES = FRAME_HEAD_BYTES + BLOCK_HEAD_BYTES
 
 export class BatchPacker {

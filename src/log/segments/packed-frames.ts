@@ -50,7 +50,7 @@ const areFrames = (buffer: Buffer, from: number, limit: number, { record, sequen
   return at === limit
 }
 
-/** A frame, or those that are packed in it, in memory of their own; null: it is damaged. */
+/** A frame, or the frames that are packed in it, in memory of their own; null: it is damaged. */
 export const framesIn = (buffer: Buffer, frame: StoredFrame): Frame[] | null => {
   if (frame.topic !== 'packed') return [frame]
   const into = Buffer.allocUnsafe(unpackedBytes(frame))

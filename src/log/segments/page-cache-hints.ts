@@ -10,9 +10,9 @@ const SLICE_BYTES = 1024 * 1024
  * to write it.
  */
 const KEPT_SLICES = 64
-/** A hint that took longer means that the disk's queue is full: the writes would wait for it. */
+/** A hint that takes longer means that the disk's queue is full: writes would wait for it. */
 const SLOW_MS = 20
-/** So many slices are left to the kernel then. */
+/** So many slices get no hint then. */
 const PASSED_OVER_SLICES = 256
 
 interface Slice {
@@ -28,11 +28,11 @@ type Hints = Pick<Files, 'startWriting' | 'dropCached'>
  * that the kernel reuses the same pages.
  */
 export class CachedPages {
-  /** Sent, oldest first. */
+  /** Slices under way to the disk, oldest first. */
   private readonly sent: Slice[] = []
   private path = ''
   private end = 0
-  /** Of this file, up to there. */
+  /** Of the current file, up to this byte. */
   private sentTo = 0
   private passedOver = 0
 
@@ -41,7 +41,7 @@ export class CachedPages {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** That file holds so many bytes now. Files come one after the other, each only grows. */
+  /** The file holds so many bytes now. Files are written one after the other, and only grow. */
   wrote(path: string, bytes: number): void {
     if (path !== this.path) this.next(path)
     this.end = bytes

@@ -18,10 +18,10 @@ export interface Damage {
 
 export interface CursorOptions {
   readonly directory: string
-  /** Only records of this topic are given out; of both when not given. */
+  /** Only records of this topic are returned; of both when not given. */
   readonly topic?: SpoolTopic
   readonly files?: Files
-  /** Records are not used once `next` is called again: the same memory is read into all the time. */
+  /** The caller does not use records after the next call of `next`: their memory is overwritten. */
   readonly passing?: boolean
   /**
    * The caller does not use records after the next call, so their memory is reused. One call still returns as many
@@ -47,7 +47,7 @@ export class SegmentCursor {
    * else is read.
    */
   private ahead: SpoolRecord[] = []
-  /** The record in front of which copies were looked for. */
+  /** The record before which copies were searched last. */
   private soughtBefore = 0
   private epoch: string | null = null
   /**
@@ -55,7 +55,7 @@ export class SegmentCursor {
    * still to come.
    */
   readonly ends: Counters = { record: 0, requests: 0, operations: 0 }
-  /** Whether the last `next` reached what is written now. */
+  /** Whether the last `next` reached the end of what is written. */
   atEnd = false
   private readonly files: Files
 
@@ -91,7 +91,7 @@ export class SegmentCursor {
     return true
   }
 
-  /** When the segment at hand was begun, Unix milliseconds; 0 when its header is damaged. */
+  /** When the current segment was begun, Unix milliseconds; 0 when its header is damaged. */
   get begunAtMs(): number {
     return this.header?.at_ms ?? 0
   }
@@ -201,12 +201,12 @@ export class SegmentCursor {
     raise(this.ends, header)
   }
 
-  /** The next whole frame; null at the end, and at the end of a segment when it may not go on to the following one. */
+  /** The next whole frame; null at the end, and at the end of a segment unless `goOn`. */
   private frame(goOn: boolean): Frame | null {
     while (this.ordinal !== null) {
       const frame = this.frames.next(false)
       if (frame !== null) return frame
-      // The writer ends a segment before it begins the next one, so what is there now is all there will be.
+      // The writer ends a segment before it begins the next one, so the file is complete.
       if (!this.successor(this.ordinal, goOn || this.options.recycling !== true)) {
         this.atEnd = true
         return null
@@ -226,20 +226,20 @@ export class SegmentCursor {
         this.open(ordinal)
         return true
       } catch (error) {
-        // Its writer may delete the oldest segments meanwhile; not three times in a row.
+        // Its writer may delete the oldest segments meanwhile, but not three times in a row.
         if (codeOf(error) !== 'ENOENT' || tries === 3) throw error
       }
     }
   }
 
-  /** Whether another one follows. */
+  /** Whether another segment follows. */
   private successor(ordinal: number, looksForGap: boolean): boolean {
     const { directory } = this.options
     const follows = () => this.files.size(segmentPath(directory, ordinal + 1)) !== null
     if (follows()) return true
     if (!looksForGap) return false
     const later = listSegments(directory, this.files).find((segment) => segment.ordinal > ordinal)
-    // Listed again: the next one may have been made in between.
+    // Listed again: the next one may have been created in between.
     if (later === undefined || follows()) return later !== undefined
     throw new LogGap(`${directory}: segment ${ordinal + 1} is missing, ${later.ordinal} is there`)
   }

@@ -1,8 +1,8 @@
-// A record of a spool, as readers of its segments get it.
+// A record of a spool, in the form that readers of its segments get.
 import type { Frame, SegmentHeader, SpoolTopic } from './frame.ts'
 import type { FrameSubject } from './frame-subject.ts'
 
-/** A record as a spool holds it. `record` numbers all of the spool, `offset` those of its topic. */
+/** A record of a spool. `record` numbers all of the spool, `offset` those of its topic. */
 export interface SpoolRecord {
   readonly record: number
   readonly topic: SpoolTopic
@@ -13,13 +13,13 @@ export interface SpoolRecord {
   readonly atMs: number
   readonly type: string
   readonly subject: string
-  /** Type and subject: one object for records with the same ones that are read shortly after each other. */
+  /** Type and subject: one object for records that share both and are read shortly after each other. */
   readonly about: FrameSubject
   /** JSON text. */
   readonly data: string
-  /** How long it is at most, in UTF-8. */
+  /** Upper bound of its UTF-8 bytes. */
   readonly dataBytes: number
-  /** Copies the UTF-8 of `data`; answers where it ends. */
+  /** Copies the UTF-8 of `data`; returns its end. */
   writeData(into: Buffer, at: number): number
 }
 

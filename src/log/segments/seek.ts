@@ -1,13 +1,13 @@
-// Where a reader of a spool begins, and what it has passed.
+// The start position of a reader of a spool, and the numbers that it has passed.
 import type { Files } from '../files.ts'
 import type { SegmentHeader, SpoolTopic } from './frame.ts'
 import { readSegmentHeader } from './header.ts'
 import { type Counters, listSegments, type SegmentFile } from './writer.ts'
 
-/** Where to begin: at a record of the spool, or at an offset of a topic. */
+/** The start: a record of the spool, or an offset of a topic. */
 export type CursorStart = { readonly record: number } | { readonly topic: SpoolTopic; readonly offset: number }
 
-/** The number of a segment's first record, counted as the start counts. */
+/** The number of a segment's first record, in the unit of the start. */
 export const numberIn = (header: SegmentHeader, start: CursorStart): number =>
   'record' in start ? header.record : header[start.topic]
 export const numberFrom = (start: CursorStart): number => ('record' in start ? start.record : start.offset)
@@ -53,7 +53,7 @@ export const raise = (ends: Counters, to: Counters): void => {
   ends.operations = Math.max(ends.operations, to.operations)
 }
 
-/** A record was met: what comes after it. */
+/** Advances the numbers past a record. */
 export const pass = (
   ends: Counters,
   topic: SpoolTopic,

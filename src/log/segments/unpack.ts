@@ -8,7 +8,7 @@ import { unpackedBytes, unpackTo } from './packed-frames.ts'
 const NOTHING = Buffer.allocUnsafe(0)
 
 export class UnpackedFrames {
-  /** Where the next one begins. */
+  /** The position of the next frame. */
   at = 0
   buffer: Buffer = NOTHING
   #limit = 0

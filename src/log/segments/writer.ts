@@ -55,25 +55,25 @@ export interface SegmentWriterDeps {
   readonly instance: string
   readonly epoch: string
   readonly nowMs: () => number
-  /** A segment takes no further batch once it holds this much, not packed: a start reads all of it. */
+  /** A segment takes no further batch once it holds this much, unpacked: a start reads all of it. */
   readonly segmentBytes: number
-  /** The numbers and the ordinal to go on with. */
+  /** The next numbers and the next ordinal. */
   readonly next: Counters
   readonly nextOrdinal: number
   /** From the newest head of an earlier process; see `keptFrom`. */
   readonly neededFrom?: number | null
-  /** Keeps what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
+  /** Retains what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
   readonly keepUnsynced: boolean
   /** Page-cache hints for what was written; null: none. */
   readonly cached?: CachedPages | null
-  /** What the head of a new segment repeats. */
+  /** The records that the head of a new segment repeats. */
   carried(): Iterable<CarriedFrame>
   onSegment?(ordinal: number, header: SegmentHeader): void
 }
 
 const NOTHING_WHOLE = { count: 0, bytes: 0 }
 
-/** Writes frames in batches. Not safe to use after `close`. Every method but `sync` is synchronous. */
+/** Writes frames in batches. Must not be used after `close`. Every method but `sync` is synchronous. */
 export class SegmentWriter {
   readonly next: Counters
   private readonly sequences: Record<SpoolTopic, number> = { requests: 0, operations: 0 }
@@ -86,23 +86,23 @@ export class SegmentWriter {
   private path = ''
   private ordinal: number
   private segmentSize = 0
-  /** What its records are when they are not packed, with its head, and how much of that makes it full. */
+  /** The unpacked bytes of its records and its head, and the limit at which it is full. */
   private segmentHeld = 0
   private segmentLimit = 0
-  /** Null: what is to be durable by itself is not packed, nor where nothing can be. */
+  /** Null: batches with a sync of their own are not packed, nor where the packer is unavailable. */
   private readonly packer: BatchPacker | null
   /** Earlier segments that hold unsynced frames, to be synced and closed. */
   private retired: number[] = []
   private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
   unsyncedBytes = 0
-  /** A sync failed: what is not synced is written again before anything else, so that records stay in order. */
+  /** A sync failed: unsynced records are written again before anything else, so that records stay in order. */
   isAbandoned = false
   /**
    * The first record that was not durable when the newest head was written. A start reads from there, so it must not
    * be deleted.
    */
   private neededFrom: number
-  /** Not durable itself yet: a power cut may leave the head before it the newest. */
+  /** Not durable yet: a power cut may leave the previous head the newest. */
   private headUnsynced = false
 
   constructor(private readonly deps: SegmentWriterDeps) {
@@ -113,7 +113,7 @@ export class SegmentWriter {
     this.packer = deps.keepUnsynced ? null : BatchPacker.make()
   }
 
-  /** Segments that hold records from here on, or the one before it, are not to be deleted. */
+  /** Segments with records from here on, and the one before them, must not be deleted. */
   get keptFrom(): number {
     return this.headUnsynced ? 0 : this.neededFrom
   }
@@ -141,7 +141,7 @@ export class SegmentWriter {
     return sequence
   }
 
-  /** Makes of the batch what is written of it, to which nothing is added any more before `flush`, `leave` or `drop`. */
+  /** Fixes the bytes of the batch; nothing is added to it before `flush`, `leave` or `drop`. */
   seal(): Sealed {
     const { batch } = this
     batch.sealed ??= this.packer?.pack(batch) ?? sealedAsItIs(batch)
@@ -190,7 +190,7 @@ export class SegmentWriter {
     return count
   }
 
-  /** Forgets the batch. Its numbers stay used: readers pass over them. Call `leave` first. */
+  /** Drops the batch. Its numbers stay used: readers pass over them. Call `leave` first. */
   drop(): void {
     this.reset()
   }
@@ -254,13 +254,13 @@ export class SegmentWriter {
     this.written = 0
   }
 
-  /** Gives the segment up. `isLonger`: than its records are. */
+  /** Gives up the segment. `isLonger`: its file holds more than its records. */
   private retire(isLonger = false): void {
     if (this.descriptor === null) return
     try {
       if (isLonger) this.deps.files.truncate(this.descriptor, this.segmentSize)
     } catch {
-      // A half frame that stays is no frame: readers pass over it when the next segment begins.
+      // A half frame in the file is no frame: readers pass over it when the next segment begins.
     }
     if (this.deps.keepUnsynced) this.retired.push(this.descriptor)
     else this.deps.files.close(this.descriptor)

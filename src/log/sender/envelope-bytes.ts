@@ -4,14 +4,14 @@ import { EnvelopeTexts, type Origin } from '../envelope.ts'
 import type { NewRecord } from '../port.ts'
 import type { SpoolRecord } from '../segments/segments.ts'
 
-/** Of a number that is counted. */
+/** Digits of a sequence, at most. */
 const MOST_DIGITS = 16
 const ZERO = 0x30
 const CLOSING_BRACE = 0x7d
 const SECOND_MS = 1_000
 /** The position of the milliseconds in `2026-11-25T12:00:00.000Z`. */
 const MILLISECONDS_AT = 20
-/** What a year beyond 9999 takes more. */
+/** The additional characters of a year beyond 9999. */
 const LONGER_TIME = 3
 
 /** Writes `value` over `previous`, a number of as many digits, which ends at `end`: mostly one digit changes. */
@@ -28,12 +28,12 @@ const overwrite = (into: Buffer, end: number, value: number, previous: number): 
 export class EnvelopeHead {
   readonly mostBytes: number
   private bytes = Buffer.alloc(0)
-  /** Where the number ends in the id, where the time begins, and where the number ends behind it. */
+  /** The end of the number in the id, the start of the time, and the end of the number after it. */
   private idEnd = 0
   private timeAt = 0
   private numberEnd = 0
   private sequence = Number.NaN
-  /** The first sequence that has more digits. */
+  /** The first sequence with more digits. */
   private below = 0
   private atMs = Number.NaN
   private second = Number.NaN
@@ -51,7 +51,7 @@ export class EnvelopeHead {
     return this.type === type && this.origin.epoch === origin.epoch && this.origin.instance === origin.instance
   }
 
-  /** Answers where it ends. */
+  /** Returns its end. */
   write(into: Buffer, at: number, sequence: number, atMs: number): number {
     if (sequence < this.below && sequence >= this.below / 10) {
       overwrite(this.bytes, this.idEnd, sequence, this.sequence)
@@ -67,7 +67,7 @@ export class EnvelopeHead {
     const second = Math.floor(atMs / SECOND_MS)
     if (second === this.second && Number.isInteger(atMs)) {
       const end = this.timeAt + MILLISECONDS_AT + 3
-      // With a digit in front of them, three stay three.
+      // With a digit in front of them, three digits stay three.
       overwrite(this.bytes, end, SECOND_MS + (atMs - SECOND_MS * second), SECOND_MS + (this.atMs - SECOND_MS * second))
       this.atMs = atMs
     } else this.make(this.sequence, atMs)
@@ -86,12 +86,12 @@ export class EnvelopeHead {
     this.sequence = sequence
     this.below = 10 ** String(sequence).length
     this.atMs = Math.trunc(atMs)
-    // Of a time that is written longer, nothing is written over.
+    // Longer times are not patched, but written whole.
     this.second = time.length === MILLISECONDS_AT + 4 ? Math.floor(this.atMs / SECOND_MS) : Number.NaN
   }
 }
 
-/** A record of a spool as it goes to the log: its envelope is written where the log wants it, once the log wants it. */
+/** A record of a spool for the log: its envelope is written into the log's buffer, on request. */
 export class SpooledEnvelope implements NewRecord {
   readonly valueBound: number
 
@@ -111,7 +111,7 @@ export class SpooledEnvelope implements NewRecord {
     return end + 1
   }
 
-  /** For logs that take it as it is. */
+  /** For logs that take the value as bytes. */
   get value(): Uint8Array {
     const into = Buffer.allocUnsafeSlow(this.valueBound)
     return into.subarray(0, this.writeValue(into, 0))

@@ -22,12 +22,12 @@ export class AppendSizes {
     return this.smallBatches > 0 ? APPEND_LIMITS : this.most
   }
 
-  /** A batch is in the log. */
+  /** The log has a batch. */
   delivered(): void {
     if (this.smallBatches > 0) this.smallBatches--
   }
 
-  /** More than is sent together now. */
+  /** Whether it exceeds the current size. */
   isTooMuch(shipment: Shipment): boolean {
     return exceeds(shipment, this.limits)
   }
@@ -52,13 +52,13 @@ export interface ShipProgress {
   /** Every record of the spool below it is in the log (or set aside). */
   readonly record: number
   readonly shipped: number
-  /** Batches that had to be sent again. */
+  /** Batches that were sent again. */
   readonly resent: number
   readonly refused: number
   readonly damagedBytes: number
   /** Age of the newest record shipped when the log took it, milliseconds. */
   readonly lagMs: number
-  /** Why nothing moves, or null. */
+  /** Why the sender makes no progress, or null. */
   readonly problem: string | null
 }
 
@@ -66,11 +66,11 @@ export interface ShipOptions {
   readonly directory: string
   readonly log: EventLog
   readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
-  /** Ends when everything is shipped, instead of waiting for more: the spool of a dead process. */
+  /** Ends when everything is shipped instead of waiting for more: for the spool of a dead process. */
   readonly drain: boolean
   readonly signal: AbortSignal
   readonly nowMs: () => number
-  /** Resolves when there may be more, or after a while. */
+  /** Resolves when there may be more, or after a timeout. */
   more(signal: AbortSignal): Promise<void>
   onProgress(progress: ShipProgress): void
   /** Before the same batch is sent again; 100 ms to 5 s, doubled each time, when not given. */
@@ -94,14 +94,14 @@ export interface ShipOptions {
  * reported at the same interval, since a message costs both threads.
  */
 const WATERMARK_MS = 250
-/** After so many without an answer, what may be too much is sent in halves. */
+/** After so many attempts without a response, a shipment that may be too large is halved. */
 const WHOLE_TRIES = 3
 /**
  * The rest that a batch leaves free of an append to one partition, or its last record would be an append of its own:
  * hardly a record takes more.
  */
 const LEFT_BYTES = 64 * 1024
-/** So many refusals without one success are the log's fault, not the records': nothing more is set aside. */
+/** So many consecutive refusals have their cause in the log, not in the records: nothing more is set aside. */
 const MAX_REFUSALS_IN_A_ROW = 16
 
 const defaultBackoffMs = (attempt: number): number => Math.min(5_000, 100 * 2 ** Math.min(attempt, 6))
@@ -169,7 +169,7 @@ class Shipper {
           continue
         }
         if (!this.cursor.atEnd) continue
-        // Numbers that no record got, after a failure of the disk.
+        // Numbers without a record, after a failure of the disk.
         if (this.cursor.ends.record > this.record) this.advance(this.cursor.ends.record)
         this.saveAndTell()
         if (drain) return true
@@ -243,7 +243,7 @@ class Shipper {
 
   /** Sends the same records until the log has them, or refuses one of them for good. */
   private async insist(shipment: Shipment): Promise<void> {
-    // What was read before it was learnt that less is taken.
+    // Loaded before the size was reduced.
     if (this.sizes.isTooMuch(shipment)) return this.inHalves(shipment)
     const { log, signal, backoffMs = defaultBackoffMs } = this.options
     for (let attempt = 0; !signal.aborted; attempt++) {

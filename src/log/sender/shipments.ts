@@ -1,4 +1,4 @@
-// What the sender makes of the records of a batch: appends, for each partition one after the other.
+// Turns the records of a batch into appends, for each partition one after the other.
 
 import type { AppendLimits } from '../port.ts'
 import { type FrameSubject, MOST_READ, type SpoolRecord, type SpoolTopic } from '../segments/segments.ts'
@@ -11,21 +11,21 @@ export interface ShipTarget {
   readonly partitions: number
 }
 
-/** What goes to one partition, in order. */
+/** The shipments of one partition, in order. */
 interface Lane {
   readonly topic: string
   readonly partition: number
   readonly shipments: Shipment[]
 }
 
-/** What is appended together. */
+/** The records of one append. */
 export interface Shipment {
   readonly topic: string
   readonly partition: number
   readonly records: SpooledEnvelope[]
-  /** Of values and keys, at most: what a topic must take has little room for keys beside. */
+  /** Of values and keys, at most: the guaranteed size of a topic has little room for keys. */
   bytes: number
-  /** One record that would keep others from being packed. */
+  /** One record that would prevent the others from being packed. */
   readonly isAlone: boolean
 }
 
@@ -38,7 +38,7 @@ export const halvesOf = (shipment: Shipment): Shipment[] => {
   })
 }
 
-/** Where the records of a subject go, and what their envelopes have in common. */
+/** The partition of the records of a subject, and the common part of their envelopes. */
 interface Destination {
   readonly subject: string
   readonly keyBytes: number
@@ -46,7 +46,7 @@ interface Destination {
   readonly heads: EnvelopeHead[]
 }
 
-/** Most processes write for fewer subjects, each of a handful of types. All are forgotten together. */
+/** Most processes write for fewer subjects, each of a handful of types. All are dropped together. */
 const MOST_SUBJECTS = 256
 const MOST_TYPES = 16
 
@@ -74,7 +74,7 @@ export class Lanes {
     private readonly sizes: { readonly limits: AppendLimits },
   ) {}
 
-  /** Answers what it takes of an append, in bytes. */
+  /** Returns its bytes in an append. */
   load(source: SpoolRecord): number {
     const { head, destination } = this.routeOf(source)
     const { lane, subject, keyBytes } = destination
@@ -98,7 +98,7 @@ export class Lanes {
     return bytes
   }
 
-  /** Those that have something, which is theirs no more. */
+  /** Takes the shipments of all partitions that have some. */
   unload(): (readonly Shipment[])[] {
     const taken = this.loaded.map(({ shipments }) => shipments.splice(0))
     this.loaded = []

@@ -9,7 +9,7 @@ import type { ShipProgress } from './ship.ts'
 import type { ShipTarget } from './shipments.ts'
 import type { FromSender, SpoolToShip, ToSender } from './worker.ts'
 
-/** With what the thread opens its own log. */
+/** The arguments with which the thread opens its own log. */
 export interface SenderOptions extends ThreadLog {
   /** This process's own spool. */
   readonly spool: LocalSpool
@@ -24,14 +24,14 @@ export interface SenderOptions extends ThreadLog {
 
 export interface SenderStatus {
   readonly spools: readonly ShipProgress[]
-  /** Why nothing moves, or null. */
+  /** Why the sender makes no progress, or null. */
   readonly problem: string | null
-  /** How often the thread had to be started again. */
+  /** How often the thread was restarted. */
   readonly restarts: number
 }
 
 export interface Sender {
-  /** Give it to `openSpool` as `onFlushed`: the thread looks at once. A few microseconds. */
+  /** Pass it to `openSpool` as `onFlushed`: wakes the thread at once. A few microseconds. */
   wake(): void
   /**
    * Ships the spool of a dead process to its end, then deletes it, once nothing else needs it (`isOver` resolves false
@@ -39,7 +39,7 @@ export interface Sender {
    */
   drain(adopted: LocalSpool, isOver?: Promise<boolean>): void
   status(): SenderStatus
-  /** Ends the thread. What is not shipped stays in the spool. */
+  /** Ends the thread. Unshipped records stay in the spool. */
   stop(): Promise<void>
 }
 
@@ -51,7 +51,7 @@ export const startSender = (options: SenderOptions): Sender => new SenderThread(
 interface SpoolOfThread {
   readonly spool: LocalSpool
   readonly drain: boolean
-  /** Of one to be drained. */
+  /** Of a spool that is drained. */
   readonly isOver: Promise<boolean>
 }
 

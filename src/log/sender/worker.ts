@@ -44,7 +44,7 @@ let ship: ((spool: SpoolToShip) => void) | null = null
 const loops = new Set<Promise<void>>()
 let opened: EventLog | null = null
 
-/** Resolves when the bell rang since the last time, or after a while. */
+/** Resolves when the bell rang since the last call, or after a timeout. */
 const listen = (bell: Int32Array<SharedArrayBuffer>) => {
   let heard = -1
   return async (): Promise<void> => {

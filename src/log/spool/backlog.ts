@@ -55,7 +55,7 @@ export class Backlog {
     const last = this.marks.at(-1)
     if (last === undefined || atMs - last.atMs >= MARK_MS || this.bytes - last.bytes >= MARK_BYTES) {
       this.marks.push({ ...numbersOf(first), atMs, bytes: this.bytes })
-      // Every second one goes: bytes and age get coarser, nothing is lost.
+      // Every second mark is dropped: bytes and age get coarser, records stay exact.
       if (this.marks.length > MAX_MARKS) this.marks = this.marks.filter((_, index) => index % 2 === 0)
     }
     this.bytes += bytes

@@ -1,4 +1,4 @@
-// A file that only takes up room: given up when the disk is full, so that what is in flight can still be recorded.
+// A file that only takes room: given up when the disk is full, so that requests in flight can still be recorded.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Files } from '../files.ts'
@@ -6,15 +6,15 @@ import type { Files } from '../files.ts'
 const CHUNK_BYTES = 1024 * 1024
 
 export interface Ballast {
-  /** Whether the ballast is in place (made now if there is room for it twice). */
+  /** Whether the ballast is in place (created now if there is room for it twice). */
   ensure(): boolean
-  /** Gives the room back; false when there was none to give. */
+  /** Frees its room; false when there was none. */
   release(): boolean
 }
 
 const pathIn = (directory: string) => join(directory, 'ballast')
 
-/** Gives the room of a directory's ballast back; false when there was none to give. */
+/** Frees the room of a directory's ballast; false when there was none. */
 export const releaseBallast = (directory: string, files: Files): boolean => {
   const path = pathIn(directory)
   if (files.size(path) === null) return false
@@ -22,7 +22,7 @@ export const releaseBallast = (directory: string, files: Files): boolean => {
     files.remove(path)
     return true
   } catch {
-    // A disk that cannot even delete has no room to give.
+    // A disk that cannot delete has no room to free.
     return false
   }
 }

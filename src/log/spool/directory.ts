@@ -12,7 +12,7 @@ import type { SpoolTopic } from '../segments/segments.ts'
 export interface ClaimedSpool {
   readonly number: number
   readonly directory: string
-  /** Minted with the directory; the epoch is what is new at each start. */
+  /** Made with the directory; the epoch is new at each start. */
   readonly instance: string
   readonly lock: HeldLock
 }
@@ -30,7 +30,7 @@ export const spoolNumbers = (dataDir: string, files: Files = nodeFiles): number[
     .sort((left, right) => left - right)
 }
 
-/** Folders that a process which was ended in `removeSpool` left. One that is just being removed is held. */
+/** Removes folders of a `removeSpool` that was interrupted. One that is being removed now is locked. */
 const removeGone = (dataDir: string, files: Files): void => {
   const root = join(dataDir, 'spool')
   if (files.size(root) === null) return
@@ -87,7 +87,7 @@ const instanceOf = (directory: string, files: Files): string => {
   return instance
 }
 
-/** Puts a file of this text into a spool's directory, or in the place of one. Atomic, and durable when it returns. */
+/** Creates or replaces a file of this text in a spool's directory. Atomic, and durable when it returns. */
 export const replaceDurably = (directory: string, name: string, text: string, files: Files = nodeFiles): void => {
   const path = join(directory, name)
   const beside = `${path}.new`
@@ -146,7 +146,7 @@ export const readWatermark = (
   return Number.isSafeInteger(offset) && offset > 0 ? offset : 0
 }
 
-/** The furthest that any consumer of this spool has written. */
+/** The highest watermark of any consumer of this spool. */
 export const furthestWatermark = (directory: string, topic: WatermarkTopic, files: Files = nodeFiles): number => {
   const folder = join(directory, 'watermarks')
   if (files.size(folder) === null) return 0
@@ -157,7 +157,7 @@ export const furthestWatermark = (directory: string, topic: WatermarkTopic, file
     .reduce((most, name) => Math.max(most, readWatermark(directory, name.slice(0, -ending.length), topic, files)), 0)
 }
 
-/** The most that is kept of what was set aside, per spool. */
+/** Upper bound of the bytes that are set aside, per spool. */
 const SET_ASIDE_BYTES = 256 * 1024 * 1024
 
 /**

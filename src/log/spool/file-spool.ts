@@ -19,7 +19,7 @@ import { SpoolWaiter } from './waiter.ts'
 
 /** A record is at most this long: no broker takes more. */
 const MAX_RECORD_BYTES = 64 * 1024
-/** A batch this large is written at once instead of at the end of the turn. */
+/** A batch this large is written at once instead of at the end of the iteration. */
 const MAX_BATCH_BYTES = 1024 * 1024
 const REFRESH_MS = 1_000
 
@@ -54,7 +54,7 @@ export class FileSpool implements LocalSpool {
     readonly epoch: string,
     /** `durability: 'log'` only where there is a sender. */
     private readonly options: SpoolOptions,
-    /** While what was found in the directory was made durable. */
+    /** While the records of an earlier process were made durable. */
     refusedSyncs = 0,
   ) {
     this.counts = { writeFailures: 0, syncFailures: refusedSyncs, rejected: 0 }

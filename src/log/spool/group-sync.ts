@@ -20,9 +20,9 @@ export interface GroupSyncDeps<Waiter extends SyncWaiter> {
   onFailure(): void
 }
 
-/** After a failure it is tried again at every refresh of the spool, then at every second one, and so on up to this. */
+/** A failed sync is retried at every refresh of the spool, then at every second one, and so on up to this. */
 const MOST_REFRESHES = 32
-/** Nothing is taken while so much could not be made durable. */
+/** Nothing is admitted while so many bytes could not be made durable. */
 const MOST_UNSYNCED_BYTES = 64 * 1024 * 1024
 
 /**
@@ -33,7 +33,7 @@ const MOST_UNSYNCED_BYTES = 64 * 1024 * 1024
 export class GroupSync<Waiter extends SyncWaiter> {
   /** Written, not synced. */
   #waiting: Waiter[] = []
-  /** Refused since then; still to be made durable. */
+  /** Rejected; still to be made durable. */
   #late: { readonly waiter: Waiter; readonly durable: PromiseWithResolvers<void> }[] = []
   #running: Promise<void> | null = null
   #problem: string | null = null
@@ -57,7 +57,7 @@ export class GroupSync<Waiter extends SyncWaiter> {
     this.#running ??= this.#run()
   }
 
-  /** Called now and then: tries again what failed. */
+  /** Called regularly: retries failed syncs. */
   refresh(): void {
     if (this.#problem === null || this.#running !== null || ++this.#refreshes < this.#nextTry) return
     this.#nextTry = Math.min(2 * this.#nextTry, MOST_REFRESHES)

@@ -15,7 +15,7 @@ import {
 } from '../segments/segments.ts'
 import { releaseBallast } from './ballast.ts'
 
-/** What a disk does not take within so many tries, it does not take. */
+/** A disk that refuses so many attempts is taken to be broken. */
 const TRIES = 6
 const APART_MS = 500
 
@@ -56,7 +56,7 @@ const doubtful = (segments: readonly SegmentFile[], files: Files): SegmentFile[]
   return found
 }
 
-/** False: the disk refused, and the same file must not be synced again: the kernel may call its lost pages clean. */
+/** False: the disk refused, and the same file must not be synced again: the kernel may mark its lost pages clean. */
 const synced = async (path: string, files: Files): Promise<boolean> => {
   const descriptor = files.open(path)
   try {

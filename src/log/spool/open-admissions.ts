@@ -1,4 +1,5 @@
-// Which requests were admitted and not yet settled: what a rotation carries on, and what a restart settles as orphaned.
+// The requests that were admitted and not yet settled: a rotation carries them on, and a restart settles them as
+// orphaned.
 
 import { IntegerMap } from '../../lib/collections/integer-map.ts'
 import { type TextPieces, wholeText } from '../../lib/text/text-pieces.ts'
@@ -7,7 +8,7 @@ import type { Appended, RecordId } from './port.ts'
 
 export interface OpenAdmission {
   readonly recordId: RecordId
-  /** Partition key of the admission: its settlement needs the same. */
+  /** Partition key of the admission, and of its settlement. */
   readonly subject: string
   readonly atMs: number
   /** The `request.admitted` as JSON text. */
@@ -92,7 +93,7 @@ export class OpenAdmissions {
     return [...this.byRecord.values(), ...own.map(([, record]) => openOf(record))]
   }
 
-  /** A record of this process. Where it names its admission, nothing has to be looked for in its text. */
+  /** A record of this process. Where it names its admission, its text need not be searched. */
   note(record: NotedRecord): void {
     const { of, sequence, type, subject, atMs, data } = record
     if (of === undefined) this.observe(type, record.id, subject, atMs, wholeText(data))
@@ -117,7 +118,7 @@ export class OpenAdmissions {
     }
   }
 
-  /** A settlement that was read at start: whatever carries its admission from here on is older. */
+  /** A settlement that was read at start: any carried copy of its admission from here on is older. */
   settledBefore(data: string): void {
     const admission = admissionOf(data)
     if (admission === null) return
@@ -125,12 +126,12 @@ export class OpenAdmissions {
     this.settled(admission)
   }
 
-  /** Everything that was there at start is read. */
+  /** All records of the start are read. */
   recovered(): void {
     this.over.clear()
   }
 
-  /** What the head of the next segment repeats. */
+  /** The records that the head of the next segment repeats. */
   *carried(): Generator<CarriedFrame> {
     for (const { recordId, subject, atMs, data, attempts } of this.list()) {
       const stamp = `"record_id":${JSON.stringify(recordId)},"at_ms":${atMs}`
@@ -139,13 +140,14 @@ export class OpenAdmissions {
     }
   }
 
-  /** Takes up a frame that `carried` wrote. */
+  /** Restores a frame that `carried` wrote. */
   restore({ type, subject, data }: CarriedFrame): void {
     const carried = JSON.parse(data) as { record_id: string; at_ms: number; data: unknown }
     const json = JSON.stringify(carried.data)
     const tracked = this.byRecord.get(carried.record_id)
     if (type === 'request.admitted') {
-      // Known from an earlier segment, it stays with its attempts: the head that carries it may be torn before theirs.
+      // An admission of an earlier segment stays with its attempts: the head that carries it may be torn before
+      // theirs.
       if (tracked === undefined) this.admitted(carried.record_id, subject, carried.at_ms, json)
     } else if (tracked?.attempts.includes(json) === false) tracked.attempts = [...tracked.attempts, json]
   }

@@ -1,4 +1,4 @@
-// The spool of one process: what it appends is on disk before a caller gets its answer.
+// The spool of one process: its records are on disk before their callers get a result.
 import { randomBytes } from 'node:crypto'
 import { type Files, nodeFiles } from '../files.ts'
 import type { SpoolTopic } from '../segments/segments.ts'
@@ -32,14 +32,14 @@ export interface SpoolOptions {
   readonly segmentBytes?: number
   /** 8 MiB when not given; 0 for none. */
   readonly ballastBytes?: number
-  /** Admission closes when this much waits for its consumers; 8 GiB when not given. */
+  /** Admission closes when so many bytes wait for the consumers; 8 GiB when not given. */
   readonly backlogBytes?: number
   readonly files?: Files
   /** Makes the id of this start of the process; random when not given. */
   readonly newEpoch?: () => string
   /** The first record that another reader still needs, whatever the watermarks are. */
   heldFrom?(): number
-  /** Calls it at the end of this turn of the event loop: that of the thread that serves when not given. */
+  /** Runs a task at the end of this iteration of the event loop; on the serving thread when not given. */
   atEnd?(task: () => void): void
   /** After each write: everything below `end` is in the file. */
   onFlushed?(end: number): void
@@ -49,7 +49,7 @@ export interface SpoolStatus {
   readonly number: number
   readonly records: number
   readonly writeFailures: number
-  /** Since this start, and by it. */
+  /** Since this start. */
   readonly syncFailures: number
   /** Records whose callers got an error because they could not be recorded. */
   readonly rejected: number
@@ -63,16 +63,16 @@ export interface LocalSpool extends Spool {
   readonly number: number
   readonly directory: string
   readonly files: Files
-  /** What earlier processes admitted here and never settled: `upkeep/budgets/orphans.ts` settles it. */
+  /** Open admissions of earlier processes: `upkeep/budgets/orphans.ts` settles them. */
   readonly openAtStart: readonly OpenAdmission[]
-  /** The number that the next record gets. */
+  /** The number of the next record. */
   readonly end: number
   /** The log has every record below `record`: resolves the waiters of these, deletes segments. Also called by tests. */
   shipped(record: number): void
-  /** Looks at the disk and at the watermarks, deletes, reopens admission. Runs once a second by itself. */
+  /** Checks the disk and the watermarks, deletes segments, reopens admission. Runs once a second by itself. */
   refresh(): void
   status(): SpoolStatus
-  /** Writes what is pending and gives the directory up; `remove` deletes it (an adopted spool that is shipped). */
+  /** Writes what is pending and releases the directory; `remove` deletes it (an adopted spool that is shipped). */
   close(options?: { readonly remove?: boolean }): Promise<void>
 }
 
@@ -89,7 +89,7 @@ export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
  * process has opened its own spool.
  */
 export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool[]> => {
-  // Nothing ships an adopted spool while its orphans are being settled, so they must not wait for that.
+  // No sender ships an adopted spool while its orphans are being settled, so they must not wait for that.
   const durability = options.durability === 'log' ? 'host' : options.durability
   const adoption: SpoolOptions = { ...options, durability, ballastBytes: 0, onFlushed: undefined }
   const claimed = claimFreeSpools(options.dataDir, options.files)
@@ -101,7 +101,7 @@ export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool
   throw failed.reason
 }
 
-/** Recovers a claimed spool; one that cannot be opened is given up. */
+/** Recovers a claimed spool; releases one that cannot be opened. */
 const openClaimed = async (claimed: ClaimedSpool, options: SpoolOptions): Promise<LocalSpool> => {
   const { durability, keeping, files = nodeFiles, newEpoch } = options
   // Embedded, the segments are the log.

@@ -1,14 +1,14 @@
-// What the data plane sees of the spool. Implemented by `log/spool/open.ts` on `log/segments/writer.ts`.
+// The spool as the data plane uses it. Implemented by `log/spool/open.ts` on `log/segments/writer.ts`.
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 
-/** `<instance>.<epoch>.<sequence>`: the id that the record's envelope will have. */
+/** `<instance>.<epoch>.<sequence>`: the id of the record's envelope. */
 export type RecordId = string
 
 /** A record that was appended. Its id is built on access: most callers do not need it. */
 export interface Appended {
   /** Within its topic. */
   readonly sequence: number
-  /** What its id, and that of every record of its spool since this start, begins with: all but the sequence. */
+  /** The common start of the ids of all records of its spool since this start: all but the sequence. */
   readonly idPrefix: string
   readonly id: RecordId
 }

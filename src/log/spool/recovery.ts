@@ -46,15 +46,15 @@ interface Scan {
   readonly header: SegmentHeader | null
   /** Frames in the form that the file holds: see `framesOf`. */
   readonly stored: readonly StoredFrame[]
-  /** Of what its head carries, nothing is lost. */
+  /** Everything that its head carries is readable. */
   readonly isHeadWhole: boolean
   readonly damages: readonly { readonly start: number; readonly end: number }[]
-  /** Where the last whole frame ends. */
+  /** The end of the last whole frame. */
   readonly wholeBytes: number
   readonly bytes: Buffer
 }
 
-/** The frames of a segment one after the other: all of them unpacked would be several times the file. */
+/** The frames of a segment one after the other: all of them unpacked at once would be several times the file. */
 function* framesOf({ stored, bytes }: Scan): Generator<Frame> {
   for (const frame of stored) yield* framesIn(bytes, frame)!
 }
@@ -83,7 +83,7 @@ const scanSegment = (path: string, files: Files): Scan => {
   const bytes = files.readWhole(path)
   const records: StoredFrame[] = []
   const damages: { start: number; end: number }[] = []
-  /** By their numbers: of each whichever copy is whole. */
+  /** By number: whichever copy of each is whole. */
   const carried = new Map<number, StoredFrame>()
   let header: SegmentHeader | null = null
   let at = 0
@@ -179,12 +179,12 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   const torn = tail.bytes.subarray(tail.wholeBytes)
   const tornBytes = torn.length
   if (tornBytes > 0) {
-    // Zeros at the end are the end of the log: a power cut leaves them, and so did earlier versions. They are cut off,
-    // and nothing of them is kept.
+    // Zeros at the end are the end of the log: a power cut leaves them, and so did earlier versions. They are cut off
+    // and not set aside.
     const written = torn.subarray(0, endOfWritten(torn, 0, torn.length))
     if (written.length > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, written, files)
     files.cut(last.path, tail.wholeBytes)
-    // A reader may have had the last records before their bytes went bad: their numbers are not given out again.
+    // A reader may have read the last records before their bytes were damaged: their numbers are not reused.
     const { record, requests, operations } = next
     const more = mostRecordsIn(torn)
     raise(next, { record: record + more, requests: requests + more, operations: operations + more })
@@ -219,13 +219,13 @@ const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
   }
 }
 
-/** The numbers of a record are taken. */
+/** Marks the numbers of a record as used. */
 const passed = (next: Counters, topic: SpoolTopic, { record, offset }: Frame): void => {
   next.record = Math.max(next.record, record + 1)
   next[topic] = Math.max(next[topic], offset + 1)
 }
 
-/** Whether that is further than it was. */
+/** Raises `next` to `to`. Returns whether any number grew. */
 const raise = (next: Counters, to: Counters): boolean => {
   const isFurther = to.record > next.record || to.requests > next.requests || to.operations > next.operations
   next.record = Math.max(next.record, to.record)
@@ -234,7 +234,7 @@ const raise = (next: Counters, to: Counters): boolean => {
   return isFurther
 }
 
-/** What the deletion and the backlog need of each segment; headers only. */
+/** The facts about each segment that deletion and backlog need; headers only. */
 export interface SegmentMark extends Counters {
   readonly ordinal: number
   readonly path: string
@@ -248,14 +248,14 @@ export interface SegmentMark extends Counters {
 
 export interface SegmentMarks {
   readonly marks: readonly SegmentMark[]
-  /** At the end, with no segment behind them yet. */
+  /** At the end, without a later segment. */
   readonly headless: readonly string[]
 }
 
-/** `headless`: of those before it. */
+/** `headless`: segments before it without a readable header. */
 export const markOf = (segment: SegmentFile, header: SegmentHeader, headless: readonly string[]): SegmentMark => {
   const { record, requests, operations, at_ms: atMs, unsynced } = header
-  // Where a sync is only under way, a segment begins behind what that is to cover.
+  // While a sync is under way, a segment begins behind the records that the sync covers.
   return { ...segment, atMs, record, requests, operations, repeats: unsynced === record, headless }
 }
 
@@ -274,7 +274,7 @@ export const segmentMarks = (directory: string, files: Files = nodeFiles): Segme
   return { marks, headless }
 }
 
-/** How far the consumers of a spool are, by what they wrote. */
+/** The watermark of a spool, from what its consumers wrote. */
 export const watermarkOf = (directory: string, keeping: SpoolKeeping, files: Files = nodeFiles): Watermark => {
   if (keeping.until === 'shipped') return { record: readWatermark(directory, 'sender', 'spool', files) }
   const lowest = (topic: SpoolTopic) =>

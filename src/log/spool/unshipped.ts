@@ -8,13 +8,13 @@ export interface ShipmentWaiter extends Appended {
   reject(error: Error): void
 }
 
-/** How long the log may take for a record; also how old a record may be before nothing more is admitted. */
+/** The longest wait for the log to take a record; also the age of a record at which admission closes. */
 const LIMIT_MS = 5_000
 
 export class Unshipped {
   /** In order of records, which is that of their times. */
   #waiting: { readonly waiter: ShipmentWaiter; readonly sinceMs: number }[] = []
-  /** The newest record that was not waited for to the end, until the log has it. */
+  /** The newest record whose wait was given up, until the log has it. */
   #late: number | null = null
 
   /** Why nothing is to be admitted, or null. */
@@ -45,7 +45,7 @@ export class Unshipped {
     return this.#refuse(count, this.problem ?? '')
   }
 
-  /** Lets all go. Answers how many. */
+  /** Rejects all. Returns how many. */
   close(): number {
     return this.#refuse(this.#waiting.length, 'the spool was closed before the log took the record')
   }

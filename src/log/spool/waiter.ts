@@ -8,7 +8,7 @@ import type { ShipmentWaiter } from './unshipped.ts'
 /** Also the `Appended` that the caller gets. */
 export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
   attempts: readonly TextPieces[] = NO_ATTEMPTS
-  /** Settled by the two behind it. */
+  /** Settled by `resolve` or `reject`. */
   readonly appended: Promise<Appended>
   readonly resolve: (appended: Appended) => void
   readonly reject: (error: unknown) => void
@@ -35,7 +35,7 @@ export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
     return `${this.idPrefix}${this.sequence}`
   }
 
-  /** Of the requests topic: what is open is followed. */
+  /** Of the requests topic, whose open admissions are tracked. */
   get observed(): boolean {
     return this.topic === 'requests'
   }

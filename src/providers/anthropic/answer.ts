@@ -29,7 +29,9 @@ export const anthropicInBand = (body: unknown, reading?: Reading) =>
 const sum = (...counts: readonly (number | null)[]): number | null =>
   counts.every((count) => count === null) ? null : counts.reduce<number>((total, count) => total + (count ?? 0), 0)
 
-/** `input_tokens` leaves out what was read from or written to the cache; the client's prompt_tokens counts it. */
+/**
+ * `input_tokens` omits tokens that were read from or written to the cache; the client's prompt_tokens includes them.
+ */
 export const anthropicUsage = (raw: Json): Usage => {
   const cached = countOf(raw.cache_read_input_tokens)
   const byTime = objectOf(raw.cache_creation)

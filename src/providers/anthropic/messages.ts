@@ -80,7 +80,7 @@ const toolUse = (call: unknown, param: string): Block => {
   return { type: 'tool_use', id: toolId(call.id), name: call.function.name, input }
 }
 
-/** Thinking that was handed out as `reasoning_details` comes back with its signature, which a tool loop needs. */
+/** Thinking that an answer carried as `reasoning_details` is sent back with its signature, which a tool loop needs. */
 const thinkingOf = (message: Json): Block[] =>
   arrayOf(message.reasoning_details).flatMap((detail): Block[] => {
     const { type, thinking, signature, data } = objectOf(detail)

@@ -95,7 +95,7 @@ const addFormat = (body: Json, out: Record<string, unknown>, model: string, shap
   shaping.push(`response_format json_schema as a ${forced ? 'forced ' : ''}tool`)
 }
 
-/** A model that thinks refuses to be forced to a tool. */
+/** A model that thinks refuses a forced tool. */
 const thinks = ({ thinking }: Record<string, unknown>): boolean => isObject(thinking) && thinking.type !== 'disabled'
 
 const addThinking = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
@@ -117,7 +117,7 @@ const addThinking = (body: Json, out: Record<string, unknown>, model: string, sh
     out.thinking ??=
       'effort' in thinking ? { type: 'adaptive' } : { type: 'enabled', budget_tokens: thinking.budgetTokens }
   if (!thinks(out)) return
-  // With thinking on they are refused.
+  // Refused while thinking is on.
   for (const name of ['temperature', 'top_k'])
     if (out[name] !== undefined) {
       delete out[name]
@@ -137,7 +137,7 @@ const addSampling = (body: Json, out: Record<string, unknown>, model: string, sh
   }
 }
 
-/** Blank ones are refused there. */
+/** Anthropic refuses blank ones. */
 const addStop = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
   const stop = stopsOf(body.stop, body.stop_sequences, 'stop_sequences', (text) => shaping.push(text), false)
   if (stop !== null) out.stop_sequences = stop
@@ -185,13 +185,13 @@ export const messagesBody = (
 export const messagesUrl = (baseUrl: string, path: string): string =>
   joinUrl(baseUrl.replace(/\/v1\/*$/, ''), `/v1${path}`)
 
-/** What an option may be that is sent in a header. */
+/** Form of an option that is sent in a header. */
 export const HEADER_VALUE = /^[\w.,: -]{1,512}$/
 
 const headerValue = (value: unknown): string | null =>
   typeof value === 'string' && HEADER_VALUE.test(value) ? value : null
 
-/** `options.anthropic_version` and `options.anthropic_beta` of the provider override what is sent. */
+/** `options.anthropic_version` and `options.anthropic_beta` of the provider override the defaults. */
 export const anthropicHeaders = ({ secret, options }: Target): Readonly<Record<string, string>> => {
   const beta = headerValue(options.anthropic_beta)
   return {
@@ -215,7 +215,7 @@ export const anthropicRequest = (call: ChatCall, target: Target): UpstreamReques
   }
 }
 
-/** The body as text, in which what was passed on unchanged keeps the client's bytes. */
+/** The body as text, in which unchanged members keep the client's bytes. */
 const withRawNumbers = (raw: string, converted: Json): string => {
   const own = new Map(
     topLevel(raw)

@@ -10,7 +10,7 @@ import { anthropicFinish, anthropicInBand, anthropicUsage, cacheWriteTokens } fr
 
 interface OpenBlock {
   readonly type: unknown
-  /** Index among the tool calls; null when it is none to the client. */
+  /** Index among the tool calls; null when it is none for the client. */
   readonly call: number | null
   readonly answer: boolean
   /** Whether its input came in fragments. */
@@ -18,7 +18,7 @@ interface OpenBlock {
   thinking: string
   signature: string
   readonly data: unknown
-  /** Some proxies give the whole input at the start. */
+  /** Some proxies send the whole input at the start. */
   readonly input: string
 }
 
@@ -71,7 +71,7 @@ class AnthropicDecoder implements StreamDecoder {
       case 'error':
         throw anthropicInBand(value, this.#reading)
       default:
-        // `ping` and events that do not exist yet. An error without a type is still an error.
+        // `ping` and future events. An error without a type is still an error.
         if (isObject(value.error)) throw anthropicInBand(value, this.#reading)
         return NOTHING
     }
@@ -147,7 +147,7 @@ class AnthropicDecoder implements StreamDecoder {
     const block = this.#blocks.get(index)
     this.#blocks.delete(index)
     if (block === undefined) return NOTHING
-    // A call without input still has arguments to a client: the empty object.
+    // The client's wire requires arguments of a call without input: the empty object.
     if (block.answer && !block.fragments) return [this.#chunks.text(block.input)]
     if (block.call !== null && !block.fragments) return [this.#chunks.callArguments(block.call, block.input)]
     if (block.type === 'thinking' && block.signature !== '')

@@ -37,7 +37,7 @@ export const EXCEPTIONS: Readonly<Record<string, number>> = {
 export const statusOfException = (name: string): number | undefined =>
   Object.hasOwn(EXCEPTIONS, name) ? EXCEPTIONS[name] : undefined
 
-/** A failure that came as an event of a stream, or in the place of an answer. */
+/** A failure as an event of a stream, or in place of an answer. */
 export const bedrockInBand = (type: string | null, body: unknown, reading?: Reading): GatewayError => {
   const error = isObject(objectOf(body).error) ? objectOf(objectOf(body).error) : objectOf(body)
   const message = textOf(error.message) ?? textOf(error.Message) ?? ''
@@ -47,7 +47,7 @@ export const bedrockInBand = (type: string | null, body: unknown, reading?: Read
 const sum = (...counts: readonly (number | null)[]): number | null =>
   counts.every((count) => count === null) ? null : counts.reduce<number>((total, count) => total + (count ?? 0), 0)
 
-/** `inputTokens` leaves out what was read from or written to the cache; the client's prompt_tokens counts it. */
+/** `inputTokens` omits tokens that were read from or written to the cache; the client's prompt_tokens includes them. */
 export const bedrockUsage = (raw: Json): Usage => {
   const cached = countOf(raw.cacheReadInputTokens)
   return {
@@ -124,7 +124,7 @@ export const extras = (from: Json): string =>
     .map((name) => `${JSON.stringify(name)}:${JSON.stringify(from[name])}`)
     .join(',')
 
-/** The model as a client may see it: an ARN names the operator's account. */
+/** The model as the client gets it: an ARN names the operator's account. */
 export const shownModel = (model: string | undefined): string =>
   model === undefined ? '' : model.startsWith('arn:') ? model.slice(model.lastIndexOf('/') + 1) : model
 

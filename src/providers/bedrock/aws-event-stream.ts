@@ -16,7 +16,7 @@ const FIRST_BYTES = 4_096
 const decoder = new TextDecoder()
 const damaged = (what: string): FrameDamaged => new FrameDamaged(`a frame of the stream is damaged: ${what}`)
 
-/** String headers by name; values of other types are passed over. */
+/** String headers by name; values of other types are skipped. */
 const readHeaders = (bytes: Uint8Array): ReadonlyMap<string, string> => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const headers = new Map<string, string>()
@@ -39,7 +39,7 @@ const readHeaders = (bytes: Uint8Array): ReadonlyMap<string, string> => {
   return headers
 }
 
-/** A modelled failure has its type and a JSON payload; an unmodelled one only a code and a sentence in its headers. */
+/** A modelled failure has its type and a JSON payload; an unmodelled one only a code and a message in its headers. */
 const eventOf = (headers: ReadonlyMap<string, string>, payload: Uint8Array): SseEvent => {
   if (headers.get(':message-type') === 'error') {
     const failure = { code: headers.get(':error-code') ?? null, message: headers.get(':error-message') ?? '' }
@@ -50,7 +50,9 @@ const eventOf = (headers: ReadonlyMap<string, string>, payload: Uint8Array): Sse
 }
 
 class FrameParser implements EventParser {
-  /** The begun frame. Grown by doubling: a server that sends byte by byte costs no more than the frame's length. */
+  /**
+   * The unfinished frame. Grown by doubling: a server that sends byte by byte costs no more than the frame's length.
+   */
   #held = new Uint8Array(0)
   #heldBytes = 0
 
@@ -82,7 +84,7 @@ class FrameParser implements EventParser {
     return []
   }
 
-  /** Takes no more than the frame that is begun; answers how much that was. */
+  /** Takes no more than the unfinished frame needs; returns how many bytes that was. */
   #hold(bytes: Uint8Array): number {
     const held = this.#heldBytes
     const size = held < PRELUDE_BYTES ? PRELUDE_BYTES : this.#sizeOf(this.#held.subarray(0, held))!
@@ -99,7 +101,7 @@ class FrameParser implements EventParser {
     return taken
   }
 
-  /** Length of the frame that starts here, checked; null while too little of it is there. */
+  /** Length of the frame that starts here, checked; null while its head is incomplete. */
   #sizeOf(bytes: Uint8Array): number | null {
     if (bytes.length < PRELUDE_BYTES) return null
     const view = new DataView(bytes.buffer, bytes.byteOffset, PRELUDE_BYTES)

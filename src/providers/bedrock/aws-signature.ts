@@ -19,7 +19,7 @@ export interface AwsRequest {
   readonly path: string
   /** Without the question mark. */
   readonly query: string
-  /** All that are to be signed, `host` among them; a name may be repeated. */
+  /** All signed headers, `host` among them; a name may be repeated. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly body: string | Uint8Array
 }
@@ -27,7 +27,7 @@ export interface AwsRequest {
 export interface AwsScope {
   readonly region: string
   readonly service: string
-  /** Unix milliseconds. AWS refuses what is more than five minutes off. */
+  /** Unix milliseconds. AWS refuses a difference of more than five minutes. */
   readonly atMs: number
 }
 

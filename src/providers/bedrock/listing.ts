@@ -1,4 +1,4 @@
-// What Bedrock lists: foundation models, and the inference profiles by which the newer ones must be called.
+// Bedrock's listings: foundation models, and the inference profiles by which the newer ones must be called.
 import { isObject } from '../../wire/json.ts'
 import type { Capability, ListedModel } from '../port.ts'
 import { malformed } from '../shared/failure.ts'
@@ -20,7 +20,7 @@ const capabilitiesOf = (model: Json): readonly Capability[] | null => {
 const named = (name: unknown, capabilities: readonly Capability[] | null): ListedModel[] =>
   typeof name === 'string' && name !== '' ? [{ name, contextWindow: null, maxOutputTokens: null, capabilities }] : []
 
-/** Those that can be called by their own name and answer with text. */
+/** Models that can be called by their own name and answer with text. */
 const foundationModels = (list: readonly unknown[]): ListedModel[] =>
   list.flatMap((model) => {
     if (!isObject(model)) return []
@@ -36,7 +36,7 @@ const profiles = (list: readonly unknown[]): ListedModel[] =>
     if (typeof status === 'string' && status !== 'ACTIVE') return []
     const served = arrayOf(models).map((model) => textOf(objectOf(model).modelArn) ?? '')
     if (NO_CHAT.test([inferenceProfileId, ...served].join(' '))) return []
-    // A profile of one's own is called by its ARN.
+    // An application profile is called by its ARN.
     return named(type === 'APPLICATION' ? inferenceProfileArn : inferenceProfileId, null)
   })
 

@@ -64,7 +64,10 @@ export const imageBlock = (part: Json, param: string): Record<string, unknown> =
 
 const MOST_NAME = 200
 
-/** A name that is taken there: letters, digits, single spaces, hyphens, brackets; no two alike in a request. */
+/**
+ * A name in the form that Converse accepts: letters, digits, single spaces, hyphens, brackets; unique within a
+ * request.
+ */
 const documentName = (filename: unknown, taken: Set<string>): string => {
   const given = typeof filename === 'string' ? filename.replace(/\.\w{1,8}$/, '') : ''
   const plain = given

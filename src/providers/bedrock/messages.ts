@@ -1,4 +1,5 @@
-// Messages of the client's wire -> system blocks and messages of Converse. What has no counterpart is refused by name.
+// Messages of the client's wire -> system blocks and messages of Converse. A field without a counterpart is refused by
+// name.
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { isObject } from '../../wire/json.ts'
 import { argumentsOf, present, quoted, refuse } from '../shared/converting.ts'
@@ -18,7 +19,7 @@ export interface Conversation {
   readonly calledTools: ReadonlySet<string>
 }
 
-/** What a cache marker of Anthropic's wire is here: a block of its own behind what is cached. */
+/** A cache marker of Anthropic's wire becomes a block of its own behind the cached one. */
 export const cachePoint = (source: Json): readonly Block[] => {
   if (!isObject(source.cache_control)) return []
   const { ttl } = source.cache_control
@@ -28,7 +29,7 @@ export const cachePoint = (source: Json): readonly Block[] => {
 const TOOL_ID = /^[a-zA-Z0-9_.:-]{1,64}$/
 const MISTRAL_TOOL_ID = /^[a-zA-Z0-9]{9}$/
 
-/** An id as the model takes it; one that it would refuse becomes another, always the same. */
+/** An id in the form that the model accepts; one that it would refuse becomes another, always the same. */
 const toolId = (id: unknown, mistral: boolean, param: string): string => {
   if (typeof id !== 'string' || id === '') throw refuse('the id of a tool call must be a string', param)
   if ((mistral ? MISTRAL_TOOL_ID : TOOL_ID).test(id)) return id
@@ -66,7 +67,7 @@ class Converter {
     }
   }
 
-  /** Roles must take turns there, and results of tools be together: what follows of the same role joins it. */
+  /** Roles must alternate, and tool results must be together: a following message of the same role joins it. */
   #say(role: Message['role'], blocks: readonly Block[]): void {
     if (blocks.length === 0) return
     const last = this.messages.at(-1)
@@ -74,7 +75,7 @@ class Converter {
     else this.messages.push({ role, content: [...blocks] })
   }
 
-  /** Blocks of a `content`. Blank texts are left out: they are refused. */
+  /** Blocks of a `content`. Blank texts are left out: Converse refuses them. */
   #blocks(content: unknown, param: string, allowed: readonly PartType[]): Block[] {
     if (!present(content)) return []
     if (typeof content === 'string') return content.trim() === '' ? [] : [{ text: content }]
@@ -144,7 +145,7 @@ const reasoningOf = (message: Json): Block[] =>
       : []
   })
 
-/** All system and developer messages go to the top. `mistral`: models of that family take ids of one form only. */
+/** All system and developer messages go to the top. `mistral`: models of that family accept ids of one form only. */
 export const convertMessages = (list: unknown, mistral: boolean): Conversation => {
   const converter = new Converter(mistral)
   arrayOf(list).forEach((message, i) => {

@@ -36,7 +36,7 @@ const NATIVE_FORMAT = anyOf(
 export const takesSchemas = ({ upstreamModel, options }: Target): boolean =>
   options.structured_output === 'native' || (options.structured_output !== 'tool' && NATIVE_FORMAT.test(upstreamModel))
 
-/** Models that always think refuse to be forced to a tool. */
+/** Models that always think refuse a forced tool. */
 const NEVER_FORCED = /claude-(?:opus-5-[5-9]|fable-5-[1-9]|(?:opus|sonnet|haiku|fable|mythos)-[6-9])/
 export const refusesForcedTools = ({ upstreamModel }: Target): boolean => NEVER_FORCED.test(upstreamModel)
 

@@ -38,7 +38,7 @@ const HANDLED = new Set([
   ...CONTAINERS,
 ])
 
-/** A body in the making. */
+/** A body under construction. */
 export interface Draft {
   readonly body: Json
   readonly target: Target
@@ -106,7 +106,7 @@ const addStop = ({ body, family, note, inferenceConfig }: Draft): void => {
   if (stop !== null) inferenceConfig.stopSequences = stop
 }
 
-/** The client wants a tool called, this one or any. */
+/** The client forces a tool, this one or any. */
 const forcesTool = ({ tools, tool_choice: choice }: Json): boolean =>
   arrayOf(tools).length > 0 && (choice === 'required' || objectOf(choice).type === 'function')
 
@@ -131,7 +131,7 @@ const addClaudeThinking = (draft: Draft, effort: string): void => {
   draft.thinks = true
   additional.thinking =
     'effort' in thinking ? { type: 'adaptive' } : { type: 'enabled', budget_tokens: thinking.budgetTokens }
-  // With thinking on they are refused.
+  // Refused while thinking is on.
   for (const [name, from] of [
     ['temperature', inferenceConfig],
     ['top_k', additional],
@@ -160,7 +160,7 @@ const setFilled = (out: Record<string, unknown>, name: string, members: Json): v
   if (Object.keys(members).length > 0) out[name] = members
 }
 
-/** The body, and what was dropped or renamed on the way. */
+/** The body, and the notes about dropped or renamed fields. */
 export const converseBody = (body: Json, target: Target): { body: Json; shaping: readonly string[] } => {
   refuseUnsupported(body)
   const draft = draftOf(body, target)

@@ -19,7 +19,7 @@ import {
 
 /** A block under way. A text block has no start event. */
 interface OpenBlock {
-  /** Index among the tool calls; null when it is none to the client. */
+  /** Index among the tool calls; null when it is none for the client. */
   readonly call: number | null
   /** It is the tool that carries the JSON answer. */
   readonly answer: boolean
@@ -133,7 +133,7 @@ class BedrockDecoder implements StreamDecoder {
     const block = this.#blocks.get(index)
     this.#blocks.delete(index)
     if (block === undefined) return NOTHING
-    // A call without input still has arguments to a client: the empty object.
+    // The client's wire requires arguments of a call without input: the empty object.
     if (!block.fragments && block.answer) return [this.#chunks.text('{}')]
     if (!block.fragments && block.call !== null) return [this.#chunks.callArguments(block.call, '{}')]
     const details = reasoningDetail(block.thinking, block.signature, block.redacted)
@@ -153,7 +153,7 @@ class BedrockDecoder implements StreamDecoder {
     }
   }
 
-  /** The last event. Without a finish before it the answer is not whole. */
+  /** The last event. Without a finish reason before it the answer is incomplete. */
   #metadata(value: Json): readonly StreamPart[] {
     if (isObject(value.usage)) this.#chunks.usage = bedrockUsage(value.usage)
     this.#more = extras(value)

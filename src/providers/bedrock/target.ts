@@ -39,7 +39,7 @@ const requiredRegion = (target: Target): string => {
   return region
 }
 
-/** The base URL with its region, without the `/v1` that other wires have. */
+/** The base URL with its region, without the `/v1` of other wires. */
 const rootOf = (target: Target): string => {
   const root = target.baseUrl.replace(/\/v1\/*$/, '')
   return TEMPLATE.test(root) ? root.replace(/\{region\}|%7Bregion%7D/gi, requiredRegion(target)) : root

@@ -6,7 +6,7 @@ import { inBandFailure, malformed } from '../shared/failure.ts'
 import { finishReasonOf, isFailedFinish } from '../shared/finish-reason.ts'
 import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
 
-/** `tokens` is what the model read and wrote; Cohere charges for `billed_units`, which leave its own templates out. */
+/** `tokens` is what the model read and wrote; Cohere charges for `billed_units`, which omit its own templates. */
 export const cohereUsage = (raw: Json): Usage => {
   const tokens = objectOf(raw.tokens)
   const billed = objectOf(raw.billed_units)
@@ -47,7 +47,7 @@ export const cohereLogprobs = (items: unknown): Json | null => {
   return content.length === 0 ? null : { content }
 }
 
-/** A tool without parameters is called with nothing, or with `null`; to a client that is the empty object. */
+/** A tool without parameters is called with nothing, or with `null`; for a client that is the empty object. */
 const argumentsOf = (args: unknown): string => {
   if (typeof args === 'string') return args.trim() === '' || args.trim() === 'null' ? '{}' : args
   return JSON.stringify(args ?? {})

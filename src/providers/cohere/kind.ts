@@ -1,4 +1,4 @@
-// Cohere's v2 chat. Nothing is filled in.
+// Cohere's v2 chat. The kind adds no fields.
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import { ALL_CAPABILITIES, type Capability, type ListedModel, type ProviderKind } from '../port.ts'
@@ -10,7 +10,7 @@ import { cohereRequest, cohereUrl } from './request.ts'
 import { cohereStream } from './stream.ts'
 
 const MOST_LISTED = 10_000
-/** A request or an answer held what Cohere does not let through. */
+/** Cohere blocked the request or the answer. */
 const BLOCKED = 498
 
 /** The capabilities that the listing reports; null when it reports none. */

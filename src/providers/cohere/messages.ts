@@ -1,4 +1,4 @@
-// Messages of the client's wire -> messages of Cohere's. What has no counterpart is refused by name.
+// Messages of the client's wire -> messages of Cohere's. A field without a counterpart is refused by name.
 import { isObject } from '../../wire/json.ts'
 import { present, quoted, refuse } from '../shared/converting.ts'
 import { arrayOf, type Json, textOf } from '../shared/read-json.ts'
@@ -95,6 +95,6 @@ const convertMessage = (message: unknown, param: string): Json => {
   }
 }
 
-/** In the client's order; `developer` speaks as `system`. */
+/** In the client's order; `developer` becomes `system`. */
 export const cohereMessages = (list: unknown): readonly Json[] =>
   arrayOf(list).map((message, i) => convertMessage(message, `messages[${i}]`))

@@ -48,7 +48,7 @@ const addTools = (body: Json, out: Record<string, unknown>, shaping: string[]): 
   addChoice(body.tool_choice, tools, out, shaping)
 }
 
-/** `auto` is what its absence means; one tool is chosen by offering no other. */
+/** `auto` means the same as leaving it out; one tool is forced by offering no other. */
 const addChoice = (choice: unknown, tools: readonly Json[], out: Record<string, unknown>, shaping: string[]): void => {
   if (!present(choice) || choice === 'auto') return
   if (choice === 'none' || choice === 'required') {

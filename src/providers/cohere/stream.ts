@@ -18,7 +18,7 @@ class CohereDecoder implements StreamDecoder {
   readonly #chunks: ChunkWriter
   #begun = false
   #calls = 0
-  /** The call under way, by its place among the calls; they come one after another. Whether it has arguments yet. */
+  /** The call under way, by its index among the calls; they come one after another. Whether it has arguments yet. */
   #open: { readonly index: number; hasArguments: boolean } | null = null
   /** It came with the usage of the stream: thrown after that is returned. */
   #failure: { readonly thrown: unknown } | null = null
@@ -75,7 +75,7 @@ class CohereDecoder implements StreamDecoder {
       case 'message-end':
         return [...this.#closeCall(), ...this.#finish(objectOf(value.delta))]
       default:
-        // Events that do not exist yet are passed over, failures are not.
+        // Future events are skipped, failures are not.
         if (type === 'error' || present(value.error) || (type === null && typeof value.message === 'string'))
           throw inBandFailure(value, this.#reading)
         return NOTHING
@@ -113,7 +113,7 @@ class CohereDecoder implements StreamDecoder {
     return [this.#chunks.callArguments(open.index, text)]
   }
 
-  /** A call without arguments still has some to a client: the empty object. */
+  /** The client's wire requires arguments of a call without input: the empty object. */
   #closeCall(): readonly StreamPart[] {
     const open = this.#open
     this.#open = null

@@ -31,7 +31,7 @@ const FAILED = new Set([
   'UNEXPECTED_TOOL_CALL',
 ])
 
-/** Null while the candidate goes on. Throws for one that failed. A reason that is not known stays as it is. */
+/** Null while the candidate is unfinished. Throws for one that failed. An unknown reason stays as it is. */
 export const geminiFinish = (reason: unknown, called: boolean): string | null => {
   if (typeof reason !== 'string' || reason === '' || reason === 'FINISH_REASON_UNSPECIFIED') return null
   if (FAILED.has(reason)) throw malformed(`the generation ended with ${reason}`)
@@ -72,11 +72,11 @@ export interface Delta {
   tool_calls?: readonly { id: string; type: 'function'; function: { name: string; arguments: string } }[]
   images?: readonly Json[]
   audio?: Json
-  /** Google's own place in the OpenAI wire: `{google: {...}}`. */
+  /** Google's container in the OpenAI wire: `{google: {...}}`. */
   extra_content?: Json
 }
 
-/** Numbers the calls of an answer that come without an id. */
+/** Numbers the calls of an answer that have no id. */
 export class CallIds {
   readonly #prefix: string
   #next = 0
@@ -109,7 +109,7 @@ const plainDelta = (part: Json, ids: CallIds): Delta | null => {
   }
   const { mimeType, data, fileUri } = objectOf(part.inlineData ?? part.fileData)
   const type = textOf(mimeType) ?? 'application/octet-stream'
-  // Pictures of a thought are no part of the answer.
+  // Pictures of a thought do not belong to the answer.
   if (part.thought === true) return null
   if (typeof data === 'string') return mediaDelta(type, data, `data:${type};base64,${data}`)
   if (typeof fileUri === 'string') return mediaDelta(type, null, fileUri)

@@ -51,7 +51,7 @@ const partsOf = (content: unknown, param: string, allowed: readonly string[], co
   })
 }
 
-/** Google's own place for it in the OpenAI wire, on a message and on a tool call. */
+/** Google's container for it in the OpenAI wire, on a message and on a tool call. */
 const signatureOf = (holder: Json): string | null =>
   textOf(objectOf(objectOf(holder.extra_content).google).thought_signature)
 
@@ -123,7 +123,7 @@ const toolParts = (
   const parts = partsOf(content, `${param}.content`, USER_PARTS, context)
   const text = parts.flatMap((part) => textOf(part.text) ?? []).join('\n')
   const media = parts.filter((part) => part.text === undefined)
-  // Images within the result where the model takes them there, else behind it.
+  // Images within the result where the model accepts them there, else behind it.
   const inside = context.family.signatures ? media.filter(isInline) : []
   const beside = context.family.signatures ? media.filter((part) => !isInline(part)) : media
   const functionResponse = {
@@ -135,7 +135,7 @@ const toolParts = (
   return [{ functionResponse }, ...beside]
 }
 
-// Of a message, without a counterpart.
+// Members of a message without a counterpart.
 const DROPPED = ['name', 'reasoning_content', 'reasoning', 'reasoning_details', 'annotations', 'audio', 'images']
 
 class Conversation {

@@ -1,4 +1,5 @@
-// What Gemini's errors mean: Google's one error shape, on statuses, inside streams and as prompts that it refuses.
+// The meaning of Gemini's errors: Google's one error shape, on statuses, inside streams and for prompts that it
+// refuses.
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'

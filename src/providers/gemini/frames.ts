@@ -4,7 +4,7 @@ import { createSseParser, type EventParser, type SseEvent, SseTooLarge } from '.
 
 const LINE_FEED = 10
 const MOST_BARE_BYTES = 1024 * 1024
-/** What a line of JSON that is no field of an event begins with: space, quote, comma, brackets, braces. */
+/** First characters of a line of JSON that is no field of an event: space, quote, comma, brackets, braces. */
 const BARE = new Set([...' \t",[]{}'].map((sign) => sign.charCodeAt(0)))
 
 /** Bare lines are one event named `error` at the end of the body. */

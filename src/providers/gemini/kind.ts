@@ -12,7 +12,7 @@ import { GEMINI_VERSION, geminiHeaders, geminiRequest, geminiUrl, withQuery } fr
 import { geminiStream } from './stream.ts'
 
 const MOST_LISTED = 10_000
-/** They answer to `generateContent` too, but with speech only. */
+/** They accept `generateContent` too, but return speech only. */
 const SPEECH = /-tts\b/
 
 /** The models that generate content. The listing has limits, but no capabilities for tools, images or JSON. */
@@ -57,7 +57,7 @@ export const gemini: ProviderKind = {
   listing: {
     request: (target) => ({
       method: 'GET',
-      // The most that it gives at once, and more than there are.
+      // The largest page, and more than there are.
       url: withQuery(geminiUrl(target, '/models'), 'pageSize=1000'),
       headers: { accept: 'application/json', ...geminiHeaders(target) },
       body: null,

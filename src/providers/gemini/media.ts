@@ -9,7 +9,7 @@ export type Part = Record<string, unknown>
 const MIME = /^[\w.+-]+\/[\w.+-]+$/
 const ADDRESS = /^(?:https?|gs):\/\//i
 
-// The media type of an address is known by its ending alone.
+// The media type of an address is derived from its ending alone.
 const BY_ENDING: Readonly<Record<string, string>> = {
   png: 'image/png',
   jpg: 'image/jpeg',
@@ -80,13 +80,13 @@ const filePart = (part: Json, filesUrl: string, param: string, shaping: Set<stri
 }
 
 export interface MediaContext {
-  /** Below it `files/<id>` of uploaded files live. */
+  /** The parent of the `files/<id>` of uploaded files. */
   readonly filesUrl: string
-  /** What was dropped on the way. */
+  /** Notes about what was dropped. */
   readonly shaping: Set<string>
 }
 
-/** The part for one that is no text; null when the type has no counterpart. Throws 400 naming the field. */
+/** The part for media; null when the type has no counterpart. Throws 400 naming the field. */
 export const mediaPartOf = (part: Json, param: string, { filesUrl, shaping }: MediaContext): Part | null => {
   switch (part.type) {
     case 'image_url':
@@ -101,5 +101,5 @@ export const mediaPartOf = (part: Json, param: string, { filesUrl, shaping }: Me
   }
 }
 
-/** An inline part, which results of tools may hold. */
+/** An inline part, which tool results may hold. */
 export const isInline = (part: Part): boolean => isObject(part.inlineData)

@@ -11,7 +11,7 @@ export interface GeminiFamily {
   readonly signatures: boolean
   /** Gemini 2 takes a budget of thinking tokens, later ones a level. */
   readonly thinking: 'budget' | 'level'
-  /** What `reasoning_effort` "none" means where thinking cannot be turned off; null where it can. */
+  /** The value for `reasoning_effort` "none" where thinking cannot be turned off; null where it can. */
   readonly leastThinking: 'minimal' | 'low' | 128 | null
   /** Gemini 2.5 refuses penalties. */
   readonly penalties: boolean

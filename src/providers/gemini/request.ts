@@ -9,7 +9,7 @@ import { convertMessages } from './contents.ts'
 import { familyOf, type GeminiFamily } from './models.ts'
 import { convertFormat, convertTools } from './tools.ts'
 
-/** Of these there is a counterpart here. */
+/** These have a counterpart here. */
 const HAS_COUNTERPART = new Set<string>(['modalities', 'service_tier'])
 /** The client's fields without a counterpart. Fields of neither wire are passed on as they are. */
 const NO_COUNTERPART: readonly string[] = [
@@ -33,7 +33,7 @@ const RENAMED: readonly (readonly [field: string, to: string])[] = [
   ['n', 'candidateCount'],
   ['logprobs', 'responseLogprobs'],
 ]
-/** As Google's own OpenAI door understands the efforts. */
+/** The budgets that Google's own OpenAI endpoint uses for the efforts. */
 const BUDGETS: Readonly<Record<string, number>> = { minimal: 1_024, low: 1_024, medium: 8_192, high: 24_576 }
 const TIERS: Readonly<Record<string, string>> = {
   default: 'standard',
@@ -57,7 +57,7 @@ const SPELLED = new Map([
 ].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]))
 /** Those of them at the top level. */
 const AT_TOP = new Set(['cached_content', 'safety_settings', 'service_tier', 'system_instruction'])
-/** What is not known keeps its name. */
+/** An unlisted name stays as it is. */
 const spelled = (fields: Json, names?: ReadonlySet<string>): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [
@@ -73,7 +73,7 @@ interface OwnWords {
   readonly toolConfig: Json
 }
 
-/** Top-level fields, and what Google's OpenAI door takes as `extra_body.google`. */
+/** Top-level fields, and those that Google's OpenAI endpoint takes as `extra_body.google`. */
 const ownWords = (body: Json, note: Note): OwnWords => {
   const { extra_body: extra } = body
   const { google, ...others } = objectOf(extra)
@@ -200,7 +200,7 @@ export const geminiUrl = ({ baseUrl, options }: Pick<Target, 'baseUrl' | 'option
   return joinUrl(base, `${/\/v\d\w*(?:\/|\?|$)/.test(base) ? '' : `/${named}`}${path}`)
 }
 
-/** In a header, never as `?key=`: addresses end up in logs. `options.auth: "bearer"` is for access tokens. */
+/** In a header, never as `?key=`: URLs end up in logs. `options.auth: "bearer"` is for access tokens. */
 export const geminiHeaders = ({ secret, options }: Target): Readonly<Record<string, string>> => {
   if (secret === null) return {}
   return options.auth === 'bearer' ? { authorization: `Bearer ${secret}` } : { 'x-goog-api-key': secret }
@@ -226,7 +226,7 @@ const contentBody = (
   const { system, contents } = convertMessages(body.messages, {
     family,
     filesUrl: geminiUrl(target, ''),
-    // The platform for companies refuses them.
+    // Vertex AI refuses them.
     callIds: !/\baiplatform\./.test(target.baseUrl),
     shaping,
   })

@@ -63,13 +63,13 @@ class GeminiDecoder implements StreamDecoder {
     try {
       value = parseExact(data)
     } catch {
-      // Behind a whole answer it is no more than litter.
+      // After a whole answer it counts as litter.
       if (event === 'error' && this.complete) return NOTHING
       if (event === 'error') throw geminiInBand({ message: data }, this.#reading)
       this.unreadable = passOver(data, this.unreadable, this.complete)
       return NOTHING
     }
-    // Without `alt=sse`, and for errors, a list of what the events would have been.
+    // Without `alt=sse`, and for errors, the body is a list of the events.
     const events = Array.isArray(value) ? value : [value]
     const parts: StreamPart[] = []
     const known = this.#chunks.usage

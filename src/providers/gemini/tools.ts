@@ -15,7 +15,7 @@ const OWN_TOOLS: Readonly<Record<string, string>> = {
 /** Keywords without effect on an object without properties. */
 const SAYS_NOTHING = new Set(['type', 'properties', 'required', '$schema', 'title', 'description'])
 
-/** A declaration without parameters is declared so: an object schema without properties is refused by some models. */
+/** The form of a declaration without parameters: some models refuse an object schema without properties. */
 const takesNothing = (schema: Json): boolean =>
   Object.keys(objectOf(schema.properties)).length === 0 &&
   Object.entries(schema).every(
@@ -33,7 +33,7 @@ interface Choice {
   readonly allowedFunctionNames?: readonly string[]
 }
 
-/** `strict` has no place in a declaration: a mode holds all calls to their schemas. */
+/** `strict` has no counterpart in a declaration: a mode holds all calls to their schemas. */
 const choiceOf = (choice: unknown, strict: boolean): Choice | null => {
   const auto = strict ? 'VALIDATED' : 'AUTO'
   if (!present(choice)) return strict ? { mode: auto } : null
@@ -46,7 +46,7 @@ const choiceOf = (choice: unknown, strict: boolean): Choice | null => {
   const { mode, tools } = objectOf(allowed_tools)
   if (type === 'allowed_tools' && Array.isArray(tools)) {
     const names = tools.flatMap((tool) => textOf(objectOf(objectOf(tool).function).name) ?? [])
-    // A list of names goes with these two modes only.
+    // A list of names is valid with these two modes only.
     if (names.length > 0) return { mode: mode === 'required' ? 'ANY' : 'VALIDATED', allowedFunctionNames: names }
   }
   throw refuse('this provider has no counterpart for this tool_choice', 'tool_choice')

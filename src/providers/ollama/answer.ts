@@ -29,7 +29,7 @@ export const ollamaUsage = (answer: Json): Usage | null => {
   }
 }
 
-/** One JSON object, undefined for any other text. Numbers in the arguments of calls stay as the model wrote them. */
+/** One JSON object, undefined for any other text. Numbers in the arguments of calls keep their spelling. */
 export const ollamaJson = (text: string): Json | undefined => {
   try {
     const value = parseExact(text)
@@ -58,7 +58,7 @@ export const ollamaFinish = (answer: Json, calls: number): string => {
   return reason === 'stop' && calls > 0 ? 'tool_calls' : reason
 }
 
-/** Old servers give calls no id: a client needs one, and none twice in a conversation. */
+/** Old servers give calls no id: a client needs one, unique within a conversation. */
 export const ollamaCall = (call: unknown, index: number, reading?: Reading) => {
   const { id, function: called } = objectOf(call)
   const { name, arguments: args } = objectOf(called)

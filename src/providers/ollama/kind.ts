@@ -12,7 +12,7 @@ import { ollamaStream } from './stream.ts'
 
 const MOST_LISTED = 10_000
 
-/** What every model can do here: the server itself keeps the answer to the format. */
+/** Capabilities of every model here: the server itself holds the answer to the format. */
 const PLAIN: readonly Capability[] = ['chat', 'streaming', 'json_mode', 'json_schema', 'seed']
 
 /** Old servers do not report capabilities; these families only embed. */
@@ -48,7 +48,7 @@ export const ollama: ProviderKind = {
   capabilities: [...PLAIN, 'tools', 'vision'],
   stopsBillingWhenLeft: true,
   defaultBaseUrl: 'http://127.0.0.1:11434',
-  // OLLAMA_API_KEY is for Ollama's cloud, not for the server on this machine that the address above means.
+  // OLLAMA_API_KEY is for Ollama's cloud, not for a server at the address above.
   usualEnv: null,
   options: { ...PROVIDER_FIELDS, ...PROVIDER_OPTIONS },
   framing: () => createNdjsonParser(),

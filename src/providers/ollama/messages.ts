@@ -47,7 +47,7 @@ const contentOf = (content: unknown, param: string, allowed: readonly string[]):
   return { text: texts.join('\n'), images }
 }
 
-/** Arguments are an object there; their numbers stay as the model wrote them. */
+/** Arguments are an object there; their numbers keep their spelling. */
 const argumentsOf = (args: unknown, param: string): Json => {
   const text = textOf(args) ?? ''
   if (text.trim() === '') return {}
@@ -97,7 +97,7 @@ const toolMessage = (message: Json, param: string, names: ReadonlyMap<string, un
   }
 }
 
-/** In the client's order; `developer` speaks as `system`. */
+/** In the client's order; `developer` becomes `system`. */
 export const ollamaMessages = (list: unknown): readonly Json[] => {
   const names = new Map<string, unknown>()
   return arrayOf(list).map((message, i): Json => {

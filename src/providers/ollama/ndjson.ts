@@ -1,4 +1,4 @@
-// Newline-delimited JSON: a parser that may be cut at any byte.
+// Newline-delimited JSON: a parser that accepts cuts at any byte.
 import { type EventParser, type SseEvent, SseTooLarge } from '../../lib/text/sse.ts'
 
 const LF = 10
@@ -10,7 +10,7 @@ const FIRST_BYTES = 1_024
  */
 export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser => {
   const decoder = new TextDecoder()
-  // The begun line. Grown by doubling: a server that sends byte by byte costs no more than the line's length.
+  // The unfinished line. Grown by doubling: a server that sends byte by byte costs no more than the line's length.
   let held = new Uint8Array(0)
   let heldBytes = 0
 
@@ -25,7 +25,7 @@ export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser 
     held.set(bytes, heldBytes)
     heldBytes = needed
   }
-  /** Half a character cannot be in it: no byte of one is a line end. */
+  /** Characters are whole: no byte of one is a line end. */
   const take = (line: Uint8Array, events: SseEvent[]): void => {
     if (line.length > maxLineBytes) throw new SseTooLarge(`a line of the stream exceeds ${maxLineBytes} bytes`)
     const data = decoder.decode(line).trim()

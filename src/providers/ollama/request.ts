@@ -1,4 +1,4 @@
-// A chat call -> Ollama's native chat. One field is always sent: `stream`, which is on there when it is left out.
+// A chat call -> Ollama's native chat. `stream` is always sent: there it is on by default.
 import { t } from '../../lib/schema/schema.ts'
 import { isObject } from '../../wire/json.ts'
 import { countOption, type Options, SWITCH, textOption } from '../options.ts'
@@ -52,7 +52,7 @@ const OPTION_NAMES = Object.keys(PROVIDER_OPTIONS)
 const isSetting = (value: unknown): boolean =>
   typeof value === 'number' || typeof value === 'boolean' || typeof value === 'string'
 
-/** Takes over what the operator has set and the client has not. */
+/** Adds settings of the operator that the client did not send. */
 const addSettings = (
   { options }: Target,
   names: readonly string[],

@@ -11,9 +11,9 @@ import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from '../sha
 import { flattened, textChoices } from './parts.ts'
 import { isUsual, saneUsage, wholeChoices } from './whole.ts'
 
-/** How the answers of one kind differ from the reference: hooks of a row. */
+/** The differences of one kind in its answers: hooks of a row. */
 export interface Dialect {
-  /** The usage that an answer or a chunk reports, wherever this kind puts it. */
+  /** The usage of an answer or a chunk, wherever this kind puts it. */
   usageOf(source: Json): Usage | null
   /** The choices of an answer or chunk in the client's wire; null when they are that already. */
   choicesOf?(choices: readonly unknown[]): readonly unknown[] | null
@@ -63,7 +63,7 @@ const edited = (edits: Map<string, Edit> | null, name: string, edit: Edit): Map<
  */
 export const hasError = ({ error }: Json): boolean => error !== undefined && error !== null
 
-/** Whole Unix seconds. 0 is what servers write that have no time yet, as Azure does in chunks about its filter. */
+/** Whole Unix seconds. Servers without a time write 0, as Azure does in chunks about its filter. */
 const isTime = (created: unknown): created is number => Number.isInteger(created) && created !== 0
 
 /** Whole Unix seconds: some servers send fractions. Null: no time. */
@@ -90,7 +90,7 @@ export const missingFields = (
   return edits
 }
 
-/** Its finish reason needs no look: absent, or one that nearly every answer has. */
+/** Its finish reason needs no mapping: absent, or a common one. */
 const isMapped = (choice: unknown): boolean => {
   const reason = objectOf(choice).finish_reason
   return typeof reason !== 'string' || reason === 'stop' || reason === 'tool_calls' || reason === 'length'

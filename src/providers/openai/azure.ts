@@ -43,7 +43,7 @@ const usageRefused = ({ baseUrl, options }: Target, body: Readonly<Record<string
   return /^\d{4}-\d\d/.test(version) && version < FIRST_WITH_USAGE
 }
 
-/** `api-key`; an Entra ID token, or any secret when `options.auth` is `bearer`, goes as `Authorization`. */
+/** `api-key`; an Entra ID token, or any secret when `options.auth` is `bearer`, is sent as `Authorization`. */
 const authorization = ({ secret, options }: Target): Readonly<Record<string, string>> => {
   if (secret === null) return {}
   return options.auth === 'bearer' || (options.auth !== 'api_key' && TOKEN.test(secret))

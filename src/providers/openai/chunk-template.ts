@@ -19,20 +19,20 @@ const LOGPROBS = ',"logprobs":null'
 const LETTERS = '"obfuscation":"'
 const LETTERS_END = '"}'
 const MOST_ASCII = 0x7e
-/** Finish reasons that are the client's already. */
+/** Finish reasons that need no mapping. */
 const REASONS = ['"stop"', '"length"', '"tool_calls"']
-/** Escapes, and what separates lines. */
+/** Escapes and line ends. */
 const NO_PLAIN_LINE = /[\\\n\r]/
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const SPACE = 0x20
 
-/** What surrounds a string of a chunk, up to its letters. */
+/** The surroundings of a string of a chunk, up to its letters. */
 interface Around {
   readonly before: string
   readonly after: string
-  /** What ends the chunk behind letters that are others each time; '' where there are none. */
+  /** The end of the chunk behind random letters; '' without letters. */
   readonly tail: string
 }
 
@@ -42,18 +42,18 @@ interface Around {
  */
 export class ChunkTemplate {
   #of: Around | null = null
-  /** What is shown in place of the surroundings; null: they are shown as they are. */
+  /** The surroundings that the client gets instead; null: the same ones. */
   #shown: Around | null = null
-  /** The same as `#of`, as frames of server-sent events begin and end. */
+  /** The same as `#of`, with the start and end of a server-sent event. */
   #opening = ''
   #closing = ''
   #frameTail = ''
-  /** What they have more of UTF-8 bytes than of UTF-16 units. */
+  /** Their UTF-8 bytes less their UTF-16 units. */
   #frameMore = 0
   #run = ''
-  /** UTF-8 bytes of the texts that were passed over last. */
+  /** UTF-8 bytes of the texts of the last skipped run. */
   skimmed = 0
-  /** What surrounds the members of a delta, until a chunk with a text was met. */
+  /** The surroundings of the members of a delta, until a chunk with a text arrives. */
   #expected: { readonly of: Around; readonly shown: Around | null } | null = null
   /**
    * The surroundings of the finish reason of a chunk with no other content: up to its empty delta, from there to the
@@ -93,7 +93,7 @@ export class ChunkTemplate {
     this.#ending = [of.before, data.slice(to, value), data.slice(value + 'null'.length)]
   }
 
-  /** Whether the frame there is the expected one with some text for a delta; its surroundings are taken then. */
+  /** Whether the frame at `from` is the expected one with some text as its delta; its surroundings are then taken. */
   meets(text: string, from: number): boolean {
     if (this.#expected === null) return false
     const { of, shown } = this.#expected
@@ -103,7 +103,7 @@ export class ChunkTemplate {
     const quote = endOfPlain(text, start)
     const closing = `"${closingOf(of)}`
     if (quote <= start || endBehind(text, quote, closing, frameTailOf(of)) < 0) return false
-    // As parts of them: they are one text each by now, and others would be copies.
+    // Slices of strings that are one text by now; concatenations would be copies.
     const met = {
       before: opening.slice(FIELD.length),
       after: of.tail === '' ? closing.slice(0, -FRAME_END.length) : closing,
@@ -139,7 +139,7 @@ export class ChunkTemplate {
     return null
   }
 
-  /** A chunk that fits, with its text, as the client gets it. */
+  /** A chunk that fits, with its text, in the form that the client gets. */
   shown(data: string, text: string): string {
     const { before, after, tail } = this.#of!
     if (this.#shown === null) return data
@@ -193,7 +193,7 @@ export class ChunkTemplate {
       end = frameEnd
     } while (text.startsWith(opening, end))
     if (end === from) return from
-    // All of the run at once: where it has more bytes than units, they are its texts', but for what surrounds each.
+    // The whole run at once: bytes beyond its units belong to its texts, except those of the surroundings.
     const run = text.slice(from, end)
     this.skimmed = count + moreBytes(run) - frames * this.#frameMore
     this.#run = this.#shown === null ? run : shown
@@ -227,7 +227,7 @@ const aroundDelta = (data: string, delta: Json): Around | null => {
   return around(data.slice(0, from + 1), data.slice(to))
 }
 
-/** What a text has more of UTF-8 bytes than of UTF-16 units. */
+/** The UTF-8 bytes of a text less its UTF-16 units. */
 const moreBytes = (text: string): number => Buffer.byteLength(text) - text.length
 
 /** The surroundings of the text of a chunk's only delta; null: its place cannot be determined without parsing. */

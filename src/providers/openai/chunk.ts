@@ -10,7 +10,7 @@ const NO_TOOLS: readonly string[] = []
 const filled = (value: unknown): boolean =>
   typeof value === 'string' ? value !== '' : value !== undefined && value !== null
 
-/** True when there is something in the delta that a client could show. */
+/** True when the delta has content that a client can show. */
 export const hasContent = (delta: Json): boolean =>
   filled(delta.content) ||
   filled(delta.tool_calls) ||
@@ -46,7 +46,7 @@ export const readChoices = (choices: readonly unknown[]) => {
   return { content, text, bytes, finishReason, toolNames }
 }
 
-/** Finish reasons that are the client's already. */
+/** Finish reasons that need no mapping. */
 const PLAIN_FINISH = new Set<unknown>([null, undefined, 'stop', 'length', 'tool_calls'])
 
 const isWhole = (choice: unknown): boolean =>

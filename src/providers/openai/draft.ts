@@ -9,9 +9,9 @@ export class RequestDraft {
   readonly shaping: string[] = []
   /** Parsed on access: most requests are sent as they came. */
   #members: readonly Member[] | null = null
-  /** Made when there is one. */
+  /** Created with the first edit. */
   #edits: Map<string, Edit> | null = null
-  /** None of them touches what the client sent: they come behind it. */
+  /** No edit changes members of the client: additions follow them. */
   #onlyAdds = true
 
   constructor(
@@ -19,17 +19,17 @@ export class RequestDraft {
     readonly target: Target,
   ) {}
 
-  /** The client sent it, and nothing has touched it yet. */
+  /** The client sent it, and no edit changed it yet. */
   has(name: string): boolean {
     return this.call.body[name] !== undefined && this.#edits?.has(name) !== true
   }
 
-  /** What the client sent as this member, parsed; undefined when it did not. */
+  /** The client's value of this member, parsed; undefined when it was not sent. */
   valueOf(name: string): unknown {
     return this.call.body[name]
   }
 
-  /** The same in the client's own bytes; null when it did not. */
+  /** The same in the client's own bytes; null when it was not sent. */
   textOf(name: string): string | null {
     this.#members ??= topLevel(this.call.raw)
     const members = this.#members

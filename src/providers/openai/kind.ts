@@ -1,4 +1,4 @@
-// The kind of every upstream that speaks the OpenAI wire. What differs between them is a row: `rows.ts`.
+// The kind of every upstream that speaks the OpenAI wire. Their differences are rows: `rows.ts`.
 
 import { FIELD_NAMES } from '../options.ts'
 import type { ProviderKind } from '../port.ts'

@@ -12,11 +12,11 @@ export interface ListedPrices {
   readonly cachedInput: number | null
 }
 
-/** How the listing of a kind differs: part of its row in `rows.ts`. All of it is optional. */
+/** The differences of a kind in its listing: part of its row in `rows.ts`. Every member is optional. */
 export interface ListingQuirks {
   /** Absent: `<base>/models`. */
   readonly url?: (baseUrl: string) => string
-  /** False for what cannot chat. Absent: everything can. */
+  /** False for models that cannot chat. Absent: all can. */
   readonly chats?: (id: string, row: Json) => boolean
   readonly prices?: (row: Json) => ListedPrices
   /** Null: the row has none. */

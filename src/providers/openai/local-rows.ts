@@ -64,7 +64,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
       oneChoice: true,
       edit: tgiShape,
     },
-    // Its `/v1/models` names the model and nothing else.
+    // Its `/v1/models` has the model's name only.
     listing: { url: beside('/info') },
   },
   {

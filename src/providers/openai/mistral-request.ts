@@ -1,4 +1,4 @@
-// Requests to Mistral: the OpenAI shape, with ids, parts and names of its own. What needs no change keeps its bytes.
+// Requests to Mistral: the OpenAI shape, with ids, parts and names of its own. Unchanged parts keep their bytes.
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { type Edit, editMembers, memberText } from '../../lib/json/edit.ts'
 import { editElements } from '../../lib/json/elements.ts'
@@ -33,7 +33,7 @@ const one = (name: string, value: unknown): Edits => new Map([[name, { do: 'set'
 const setId = (name: string, id: unknown): Edits =>
   typeof id !== 'string' || OWN_ID.test(id) ? NO_EDITS : one(name, mistralId(id))
 
-/** The part as it is there, as JSON text; null when it needs no change. */
+/** The part in Mistral's form, as JSON text; null when it needs no change. */
 const partOf = (part: Json): string | null => {
   if (part.type === 'input_audio') {
     const data = textOf(objectOf(part.input_audio).data)
@@ -54,7 +54,7 @@ const inMember = (message: string, name: string, change: (json: string, index: n
   return changed === text ? NO_EDITS : new Map([[name, { do: 'set', json: changed }]])
 }
 
-/** Its own id; nothing that an SDK or another vendor has put beside the call. */
+/** Only its own members: none that an SDK or another vendor has added to the call. */
 const callEdits = (json: string, call: Json, notes: Set<string>): Edits => {
   const edits = new Map(setId('id', call.id))
   if (edits.size > 0) notes.add('shortened ids of tool calls')
@@ -69,7 +69,7 @@ const callEdits = (json: string, call: Json, notes: Set<string>): Edits => {
   return edits
 }
 
-/** The message as it is there, as JSON text; null when it needs no change. `notes` takes what was done. */
+/** The message in Mistral's form, as JSON text; null when it needs no change. `notes` collects the changes. */
 const messageOf = (json: string, message: Json, notes: Set<string>): string | null => {
   const edits = new Map<string, Edit>()
   const add = (more: Edits, note: string): void => {

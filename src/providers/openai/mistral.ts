@@ -1,4 +1,4 @@
-// Mistral: the OpenAI wire with quirks on both ways. Its requests are `mistral-request.ts`.
+// Mistral: the OpenAI wire with quirks in both directions. Its requests are in `mistral-request.ts`.
 import { isObject } from '../../wire/json.ts'
 import { SWITCH } from '../options.ts'
 import { ALL_CAPABILITIES } from '../port.ts'
@@ -24,7 +24,7 @@ const UNKNOWN_THERE = [
   'stream_options',
 ] as const
 
-/** A call as OpenAI has it: with its type, its arguments as text. Itself when it is so already. */
+/** A call in OpenAI's form: with its type, its arguments as text. The same object when it has that form. */
 const calledAs = (call: unknown): unknown => {
   if (!isObject(call) || !isObject(call.function)) return call
   const { arguments: given } = call.function
@@ -34,7 +34,7 @@ const calledAs = (call: unknown): unknown => {
   return { ...call, type: 'function', function: { ...call.function, arguments: text } }
 }
 
-/** A message or delta as OpenAI has it; itself when it is so already. */
+/** A message or delta in OpenAI's form; the same object when it has that form. */
 const spokenAs = (message: Json): Json => {
   const flat = Array.isArray(message.content) ? flattened(message.content) : null
   const calls = arrayOf(message.tool_calls)

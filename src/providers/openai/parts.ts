@@ -26,7 +26,7 @@ export const flattened = (parts: readonly unknown[]): Json => {
   }
 }
 
-/** Nothing is lost when such parts become a text. */
+/** Such parts become a text without loss. */
 const isSaid = (part: unknown): boolean => isText(objectOf(part).type) || isThought(objectOf(part).type)
 
 /**

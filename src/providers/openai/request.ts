@@ -1,4 +1,4 @@
-// The request of the OpenAI shape: the client's own bytes, of which only what must differ is edited.
+// The request of the OpenAI shape: the client's own bytes, edited only where they must differ.
 import { type Edit, editMembers } from '../../lib/json/edit.ts'
 import { withoutRepeats } from '../../lib/json/repeats.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -141,7 +141,7 @@ const keepBack = (draft: RequestDraft, kind: string, name: string): void => {
   const text = draft.textOf(name)!
   const isLeftOf = isObject(value) && keepsInside(kind)
   const left = isLeftOf ? textWithoutKept(kind, text, value, name, (note) => draft.shaping.push(note)) : text
-  // What was read of it, and counted, is what the upstream reads.
+  // The upstream reads what was read and counted here.
   const once = withoutRepeats(left)
   if (once !== left) draft.shaping.push(`made repeated keys of ${name.slice(0, 40)} one`)
   if (once !== text) draft.set(name, once, null)

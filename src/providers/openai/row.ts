@@ -8,10 +8,10 @@ import type { Dialect } from './answer.ts'
 import { type ListingQuirks, lists } from './listing.ts'
 import type { RequestQuirks } from './request.ts'
 
-/** A row of the table. What it leaves out is as OpenAI has it. */
+/** A row of the table. Members that it leaves out are as in OpenAI's API. */
 export interface OpenAiRow {
   readonly kind: string
-  /** Names that other gateways, or its own documents, use for it. */
+  /** Names in other gateways, or in its own documentation. */
   readonly aliases?: readonly string[]
   readonly needsCredential: boolean
   readonly capabilities: readonly Capability[]
@@ -20,7 +20,7 @@ export interface OpenAiRow {
   readonly defaultBaseUrl: string | null
   readonly usualEnv: string | null
   readonly usualBaseUrlEnv?: string
-  /** Of its own in a provider's `options`, beside `forward` and `drop`. */
+  /** Its own options of a provider, beside `forward` and `drop`. */
   readonly options?: Options
   readonly request?: RequestQuirks
   readonly answer?: Dialect
@@ -29,14 +29,14 @@ export interface OpenAiRow {
    * its body, or the body.
    */
   readonly readAs?: (status: number, error: Json, headers: Headers) => number
-  /** Null: it does not list what it serves. */
+  /** Null: it has no list of its models. */
   readonly listing?: ListingQuirks | null
 }
 
 export const allBut = (...names: readonly Capability[]): readonly Capability[] =>
   ALL_CAPABILITIES.filter((capability) => !names.includes(capability))
 
-/** All of them but those that the listing denies. */
+/** All of them except those that the listing denies. */
 export const said = (says: Partial<Record<Capability, boolean | undefined>>): readonly Capability[] =>
   ALL_CAPABILITIES.filter((capability) => says[capability] !== false)
 
@@ -55,7 +55,7 @@ export const textHeader = (target: Target, option: string, name: string): Readon
 export const beside = (path: string) => (baseUrl: string) =>
   joinUrl(joinUrl(baseUrl, '').replace(/\/v1(?=$|\?)/, ''), path)
 
-/** What only local runtimes and compatible servers take. */
+/** Fields that only local runtimes and compatible servers accept. */
 export const EXTENDED = ['top_k', 'min_p', 'repetition_penalty'] as const
-/** Whether a model of these modalities sees. */
+/** Whether a model of these modalities accepts images. */
 export const vision = (modalities: unknown): boolean => lists(modalities, 'image')

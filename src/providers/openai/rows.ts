@@ -29,7 +29,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     usualEnv: 'OPENAI_API_KEY',
     options: { organization: headerName('an id of an organization'), project: headerName('an id of a project') },
     request: {
-      // Unknown keys are refused there, so these are never sent.
+      // It refuses unknown keys, so these are never sent.
       drop: EXTENDED,
       never: EXTENDED,
       reasoningFamilies: true,
@@ -59,7 +59,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
       }),
     },
     answer: openrouterUsage,
-    // Requests in flight have reserved the credit: that passes.
+    // Requests in flight have reserved the credit: a temporary state.
     readAs: (status, _error, headers) => (status === 402 && headers.has('retry-after') ? 429 : status),
     listing: {
       chats: (_id, { architecture }) => {
@@ -99,7 +99,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
       edit: withoutNames,
     },
     answer: groqUsage,
-    // The model's own call or answer did not parse: another provider may do better.
+    // The model's own call or answer did not parse: another provider may succeed.
     readAs: (status, { code }) =>
       status === 400 && (code === 'tool_use_failed' || code === 'json_validate_failed') ? 424 : status,
     listing: { chats: (id, { active }) => active !== false && !/whisper|tts|orpheus|guard/.test(id) },
@@ -119,7 +119,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
       prices: ({ pricing }) => {
         const { input, output, cached_input } = objectOf(pricing)
         const price = { input: priceOf(input), output: priceOf(output), cachedInput: priceOf(cached_input) }
-        // Zero there is the mark of models that run on machines of one's own, not of free ones.
+        // Zero marks models on the caller's own machines there, not free ones.
         return price.input === 0 && price.output === 0 ? { input: null, output: null, cachedInput: null } : price
       },
     },

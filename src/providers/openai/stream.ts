@@ -99,7 +99,7 @@ export const withRoles = (choices: readonly unknown[], begun: { has(index: numbe
 }
 
 const FIELD = 'data: '
-/** The first chunks name the role or hold nothing; streams that never show a plain one are not looked at for ever. */
+/** The first chunks have the role or nothing; a stream without a plain chunk is not examined for ever. */
 const MOST_LOOKS = 4
 
 const NOTHING: readonly StreamPart[] = []
@@ -149,15 +149,15 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   #calls: CallRepair | null = null
   /** The first chunk: the source of members that are added. */
   #head: Json | null = null
-  /** Something that a client could show has come. */
+  /** Content that a client can show has come. */
   #said = false
   #usage: Usage | null = null
-  /** All of it has come, or a failure has. */
+  /** The stream has ended, or failed. */
   over = false
   /** It came with content: thrown after that is returned. */
   #failure: { readonly thrown: unknown } | null = null
   #looks = 0
-  /** What was parsed ahead, to be read as an event next. */
+  /** Parsed ahead, and read as an event next. */
   #looked: { readonly data: string; readonly chunk: unknown } | null = null
 
   constructor(
@@ -215,7 +215,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     }
     if (tellsFailure(chunk)) return this.#failed(chunk, inBandFailure(chunk, this.reading))
     if (!Array.isArray(chunk.choices) && !isObject(chunk.usage)) {
-      // A sign of life, or something of the vendor's own: SDKs rely on the list, and there is nothing to show.
+      // A sign of life, or a vendor's own chunk: SDKs rely on the list, and there is nothing to show.
       this.#usage = this.dialect.usageOf(chunk) ?? this.#usage
       return NOTHING
     }
@@ -321,7 +321,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     return { json: edited, ...read, usage: this.#usage, usageOnly }
   }
 
-  /** A plain chunk with its role where it must be; null when its text does not show how. */
+  /** A plain chunk with its role where it must be; null when its text does not allow the edit. */
   #withRole(delta: Json, data: string): string | null {
     if (hasRole(delta) !== this.#choices.has(0)) return data
     return hasRole(delta) ? withoutRole(data) : null

@@ -92,12 +92,12 @@ export class CallRepair {
 
   constructor(private readonly reading: Reading | undefined) {}
 
-  /** The choice has called something. */
+  /** The choice has a call. */
   has(choice: number): boolean {
     return this.#byChoice.has(choice)
   }
 
-  /** The choices with calls as a client expects them; the same list when nothing had to be repaired. */
+  /** The choices with calls in the form that clients expect; the same list when nothing had to be repaired. */
   repair(choices: readonly unknown[], data: string): readonly unknown[] {
     let changed = false
     const repaired = choices.map((value, place) => {
@@ -145,7 +145,7 @@ const isSame = (one: Json, other: Json): boolean => {
   return names.length === Object.keys(one).length && names.every((name) => one[name] === other[name])
 }
 
-/** Arguments that are no text, as the upstream wrote their numbers. */
+/** Arguments that are no text, with the upstream's spelling of numbers. */
 const exactArguments = (data: string, choice: number, call: number): unknown => {
   const { choices } = objectOf(hasLongNumber(data) ? parseExact(data) : JSON.parse(data))
   const { delta, message } = objectOf(arrayOf(choices)[choice])

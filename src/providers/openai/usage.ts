@@ -1,4 +1,4 @@
-// Where the kinds of the OpenAI shape report usage and cost, when it is not the standard place.
+// The places of usage and cost in kinds of the OpenAI shape, where they differ from the standard.
 
 import type { Usage } from '../port.ts'
 import { countOf, type Json, objectOf } from '../shared/read-json.ts'

@@ -1,4 +1,4 @@
-// Whole answers of the OpenAI shape that lack what every answer has: completed, the rest as it came.
+// Completes whole answers of the OpenAI shape that lack required members; the rest stays as it came.
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
 import { callId } from '../shared/call-id.ts'
@@ -30,7 +30,7 @@ const finishOf = ({ tool_calls: calls, function_call }: Json): string => {
   return isObject(function_call) ? 'function_call' : 'stop'
 }
 
-/** Nothing is missing, and nothing in it is of another wire: what nearly every answer is. */
+/** Nothing is missing, and nothing belongs to another wire: nearly every answer. */
 export const isUsual = (choice: unknown): boolean => {
   if (!isObject(choice) || !isObject(choice.message)) return false
   const { message, finish_reason: reason } = choice

@@ -48,7 +48,7 @@ interface Behaviour {
   readonly delayMs: number
   readonly slowMs: number
   readonly status: number
-  /** What happens after the second chunk, or null. */
+  /** The event after the second chunk, or null. */
   readonly fault: 'error' | 'cut' | 'end' | 'hang' | null
 }
 
@@ -135,7 +135,7 @@ const inBandError = {
   error: { message: 'the sandbox fails here as asked', type: 'server_error', param: null, code: null },
 }
 
-/** The frames of a stream: role, content, finish, usage when asked, `[DONE]`. */
+/** The frames of a stream: role, content, finish, usage when requested, `[DONE]`. */
 const framesOf = (body: Json, reply: Reply): { content: readonly string[]; tail: readonly string[] } => {
   const frame = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`
   const base = { object: 'chat.completion.chunk', model: body.model }

@@ -21,7 +21,7 @@ const REASONS = anyOf(
   /codex|deep-research|reason|think/i,
 )
 
-/** Families that do not, as deployments tend to be called after them. */
+/** Families that do not, by the names that deployments usually have. */
 const PLAIN =
   /^(?:gpt-?(?:35|3\.5|4)|gpt-?\d+(?:\.\d+)?-chat|(?:meta-)?llama|mistral|ministral|codestral|phi-[34](?!.*reason))/i
 /** Here the operator names the models: a name without a known family may be any. */
@@ -68,7 +68,7 @@ export const picturePrice = (kind: string, upstreamModel: string, outputPrice: n
   return outputPrice
 }
 
-/** Multiples of the price of a prompt token, by how long the vendor keeps what is written. */
+/** Multiples of the price of a prompt token, by how long the vendor caches it. */
 export interface CacheWriteFactors {
   readonly fiveMinutes: number
   readonly oneHour: number
@@ -91,14 +91,14 @@ const OF_OPENAI = /(?:^|[./~])openai[./]/i
 /** Amazon's own models write at the price of a prompt; any other model behind Converse may be Claude. */
 const AMAZON = /(?:^|[./])(?:amazon\.)?(?:nova|titan)/i
 
-/** Its vendor writes whatever is long enough, and charges for it. */
+/** Its vendor writes every prompt that is long enough, and charges for it. */
 const writesUnasked = (kind: string, upstreamModel: string): boolean => {
   if (kind === 'openai' || kind === 'azure_openai') return !OLDER_GPT.test(upstreamModel)
   const vendor = kind === 'openrouter' || kind === 'bedrock' ? OF_OPENAI.exec(upstreamModel) : null
   return vendor !== null && !OLDER_GPT.test(upstreamModel.slice(vendor.index + vendor[0].length))
 }
 
-/** Null: what is written to the cache costs what the rest does. */
+/** Null: tokens that are written to the cache cost the same as the rest. */
 const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWriteFactors | null => {
   if (writesUnasked(kind, upstreamModel)) return GPT
   if (kind === 'anthropic' || kind === 'openrouter') return CLAUDE

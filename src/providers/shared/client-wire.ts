@@ -79,7 +79,7 @@ export class ChunkWriter {
     return this.part({ content: text }, { content: true, text }, logprobs)
   }
 
-  /** The beginning of a tool call, or all of it. */
+  /** The start of a tool call, or all of it. */
   call(index: number, id: unknown, name: string, args: string): StreamPart {
     const call = { index, id, type: 'function', function: { name, arguments: args } }
     return this.part({ tool_calls: [call] }, { content: true, toolNames: name === '' ? NO_TOOLS : [name] })

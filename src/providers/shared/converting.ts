@@ -1,4 +1,4 @@
-// What kinds share that convert a request into a wire of their own.
+// Shared parts of kinds that convert a request into a wire of their own.
 import { hasLongNumber, isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
@@ -26,14 +26,14 @@ export const dataUrl = (url: string, param: string): { mediaType: string | null;
   return { mediaType: type?.toLowerCase() ?? null, data: url.slice(prefix.length) }
 }
 
-/** The client's body; numbers beyond what JavaScript holds stay as they were written. */
+/** The client's body; numbers beyond JavaScript's range keep their spelling. */
 export const exactBody = ({ raw, body }: Pick<ChatCall, 'raw' | 'body'>): Json =>
   hasLongNumber(raw) ? objectOf(parseExact(raw)) : body
 
 /** Replaces native JSON output on models that lack it; its input becomes the content. */
 export const JSON_TOOL = 'gateway_json_answer'
 
-/** The arguments of a call as the object that they must be; blank ones are the empty object. */
+/** The arguments of a call as the object that they must be; blank text is the empty object. */
 export const argumentsOf = (args: unknown, param: string): Json => {
   const text = textOf(args) ?? ''
   const input = text.trim() === '' ? {} : parseExactJson(text)
@@ -48,25 +48,25 @@ export const OPENAI_ONLY = [
   'prompt_cache_retention', 'safety_identifier', 'service_tier', 'store', 'verbosity', 'web_search_options',
 ] as const
 
-/** Fields of the client's wire that every converting kind has read already, or that steer only the gateway. */
+/** Fields of the client's wire that every converting kind has read already, or that control only the gateway. */
 // biome-ignore format: one list
 export const CONVERTED = [
   'max_completion_tokens', 'max_tokens', 'messages', 'model', 'n', 'prompt', 'reasoning_effort', 'response_format',
   'stop', 'stream', 'stream_options', 'system', 'temperature', 'tool_choice', 'tool_execution', 'tools', 'top_p',
 ] as const
 
-/** The client's output limit as it was written, `max_completion_tokens` first; undefined without one. */
+/** The client's output limit in its spelling, `max_completion_tokens` first; undefined without one. */
 export const outputLimit = (body: Json): unknown =>
   [body.max_completion_tokens, body.max_tokens].find((value) => present(value))
 
-/** What no converting kind can do: more than one choice, and the functions of before the tools. */
+/** Refuses what no converting kind supports: more than one choice, and the functions that preceded tools. */
 export const refuseUnsupported = (body: Json): void => {
   if (present(body.n) && body.n !== 1) throw refuse('this provider gives one choice only', 'n')
   if (present(body.functions) || present(body.function_call))
     throw refuse('functions are not supported by this provider; use tools', 'functions')
 }
 
-/** Writes down which of these fields the client sent: they are not passed on. Of messages it is their `name`. */
+/** Notes which of these fields the client sent: they are not passed on. Of messages it is their `name`. */
 export const dropFields = (body: Json, names: readonly string[], shaping: string[]): void => {
   for (const name of names) if (present(body[name])) shaping.push(`dropped ${name}`)
   if (arrayOf(body.messages).some((message) => present(objectOf(message).name))) shaping.push('dropped messages[].name')
@@ -91,13 +91,13 @@ export const addLimit = (body: Json, out: Record<string, unknown>, to: string, s
   rename(body, present(body.max_completion_tokens) ? 'max_completion_tokens' : 'max_tokens', out, to, shaping)
 }
 
-/** How closely an image is to be looked at; `auto` is what leaving it out means. */
+/** The requested detail of an image; `auto` means the same as leaving it out. */
 const asksForDetail = (part: unknown): boolean => {
   const { detail } = objectOf(objectOf(part).image_url)
   return typeof detail === 'string' && detail !== 'auto'
 }
 
-/** Writes down that a wire without a counterpart takes images as they are. */
+/** Notes that a wire without a counterpart takes images as they are. */
 export const dropDetail = (body: Json, shaping: string[]): void => {
   if (arrayOf(body.messages).some((message) => arrayOf(objectOf(message).content).some(asksForDetail)))
     shaping.push('dropped image_url.detail')

@@ -1,4 +1,4 @@
-// What an upstream's failure means in the gateway's one error table: the body's signature first, then the status.
+// Maps an upstream's failure to the gateway's one error table: the body's signature first, then the status.
 import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
@@ -7,7 +7,7 @@ import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 import { retryAfterS } from './retry-after.ts'
 import { scrub } from './scrub.ts'
 
-/** The machine-readable fields (lower case) and the sentence of an error body, wherever its wire puts them. */
+/** The machine-readable fields (lower case) and the message of an error body, wherever its wire puts them. */
 interface Said {
   readonly fields: readonly string[]
   readonly message: string
@@ -22,7 +22,7 @@ interface Signature {
   readonly message: RegExp
 }
 
-// In this order: a request that is too long may well be called a quota or a bad request too.
+// In this order: a request that is too long may also be reported as a quota or a bad request.
 const SIGNATURES: readonly Signature[] = [
   {
     code: 'context_length_exceeded',
@@ -91,7 +91,7 @@ const SIGNATURES: readonly Signature[] = [
   },
 ]
 
-/** Codes that a body may turn a status into. What is not listed keeps its status's code. */
+/** Codes that a body may turn a status into. An unlisted status keeps its code. */
 const ANY = SIGNATURES.map(({ code }) => code)
 const OPEN_TO: Readonly<Record<number, readonly ErrorCode[]>> = {
   401: [],
@@ -123,7 +123,7 @@ const errorObject = (body: unknown): Json | null => {
   return typeof top.error === 'string' ? { ...top, message: top.error, code: top.code ?? top.error } : top
 }
 
-/** The first complaint of a FastAPI server: `{detail: [{loc, msg}]}`, at the top or as the message. */
+/** The first detail of a FastAPI server: `{detail: [{loc, msg}]}`, at the top or as the message. */
 const complaintOf = (error: Json): Json =>
   objectOf(arrayOf(error.detail)[0] ?? arrayOf(objectOf(error.message).detail)[0])
 
@@ -262,6 +262,6 @@ const isTold = (error: unknown): boolean =>
  */
 export const tellsFailure = (body: Json): boolean => body.object === 'error' || isTold(body.error)
 
-/** The upstream answered with success, but not with an answer. */
+/** The upstream reported success, but sent no answer. */
 export const malformed = (what: string): GatewayError =>
   new GatewayError('upstream_error', `The provider's answer could not be used: ${what}.`)

@@ -1,4 +1,4 @@
-// Finish reasons of all wires -> those of the client's. One that is not known is passed through as it is.
+// Finish reasons of all wires -> those of the client's. An unknown one is passed through as it is.
 
 const FINISH: Readonly<Record<string, string>> = {
   end_turn: 'stop',

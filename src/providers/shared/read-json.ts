@@ -1,4 +1,4 @@
-// Reading what upstreams answer: loose, only the fields that are used, never an exception for a surprise.
+// Reads JSON of upstreams: loosely, only the fields that are used, never an exception for an unexpected value.
 import { parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 
@@ -9,7 +9,7 @@ const NO_ITEMS: readonly unknown[] = []
 export const objectOf = (value: unknown): Json => (isObject(value) ? value : NO_MEMBERS)
 export const arrayOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : NO_ITEMS)
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
-/** No answer counts so many tokens: a larger number is a mistake, and its price would be one too. */
+/** No answer has so many tokens: a larger number is a mistake, and its price would be one too. */
 const MAX_COUNT = 10_000_000_000
 /** A number of tokens: a whole number from 0 to 10^10, else null (absent and 0 are different things). */
 export const countOf = (value: unknown): number | null =>
@@ -24,7 +24,7 @@ export const parseJson = (text: string): unknown => {
   }
 }
 
-/** As parseJson, but numbers that JavaScript cannot hold stay as they were written. */
+/** As parseJson, but numbers beyond JavaScript's range keep their spelling. */
 export const parseExactJson = (text: string): unknown => {
   try {
     return parseExact(text)
@@ -33,7 +33,7 @@ export const parseExactJson = (text: string): unknown => {
   }
 }
 
-/** An object of a text by its name; null when the text cannot be read, or has none there. */
+/** An object member of a JSON text; null when the text cannot be parsed, or has none of that name. */
 export const memberIn = (body: string, name: string): Json | null => {
   const member = objectOf(parseJson(body))[name]
   return isObject(member) ? member : null

@@ -15,7 +15,7 @@ const goDurationS = (text: string): number | null => {
 const resetS = (text: string, nowMs: number): number | null => {
   if (/^\d+(?:\.\d+)?$/.test(text)) {
     const value = Number(text)
-    // A moment rather than a length: Unix milliseconds or seconds.
+    // A time rather than a duration: Unix milliseconds or seconds.
     if (value > 1e12) return (value - nowMs) / 1_000
     return value > 1e9 ? value - nowMs / 1_000 : value
   }
@@ -23,7 +23,7 @@ const resetS = (text: string, nowMs: number): number | null => {
   return goDurationS(text)
 }
 
-// Read only when there is no Retry-After: when the limit that ran out fills again.
+// Read only without a Retry-After: when the exhausted limit resets.
 const LIMITS: readonly (readonly [reset: string, remaining: string])[] = [
   ['x-ratelimit-reset-requests', 'x-ratelimit-remaining-requests'],
   ['x-ratelimit-reset-tokens', 'x-ratelimit-remaining-tokens'],

@@ -25,7 +25,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/g, '[address]'],
   [IPV6, '[address]'],
   [/\b(?:[\w-]+\.)+(?:internal|intranet|local|localdomain|lan|corp|svc)\b(?::\d+)?/gi, '[host]'],
-  // A name with a port behind it is a place: `redis:6379`. A colon of a sentence has a blank behind it.
+  // A name with a port is an address: `redis:6379`. In prose a blank follows a colon.
   [/\b(?!\w*tokens?:)[a-z][\w-]*(?:\.[\w-]+)*:\d{4,5}\b/gi, '[host]'],
   [/\blocalhost\b(?::\d+)?/gi, '[host]'],
   [/\b(port[ :=]+)\d{2,5}\b/gi, '$1[port]'],
@@ -47,7 +47,7 @@ export const scrub = (text: string, reading: Pick<Reading, 'secret' | 'baseUrl'>
     out = withoutSecret(out, secret)
     if (secret.includes(':')) for (const part of secret.split(':')) if (part.length >= 8) out = withoutSecret(out, part)
   }
-  // Not in the middle of a word: of half a key it is not seen that it is one.
+  // Never cut within a word: half a key would not be recognised.
   if (out.length > 4 * MAX_CHARS) out = out.slice(0, 4 * MAX_CHARS).replace(/\S+$/, '')
   for (const [pattern, replacement] of PATTERNS) out = out.replace(pattern, replacement)
   if (reading?.baseUrl !== undefined) out = withoutHost(out, reading.baseUrl)
@@ -55,12 +55,12 @@ export const scrub = (text: string, reading: Pick<Reading, 'secret' | 'baseUrl'>
   return out.length > MAX_CHARS ? `${out.slice(0, MAX_CHARS)}…` : out
 }
 
-/** Only a failure comes here, so the patterns are made when they are needed. */
+/** Only failures come here, so the patterns are made on demand. */
 const withoutHost = (text: string, baseUrl: string): string => {
   if (!URL.canParse(baseUrl)) return text
   const { hostname, port } = new URL(baseUrl)
   const host =
     hostname === '' ? text : text.replace(new RegExp(`(?<!\\w)${RegExp.escape(hostname)}(?!\\w)`, 'gi'), '[host]')
-  // Alone it is a number like any other: 8000 tokens.
+  // A port alone looks like any other number: 8000 tokens.
   return port === '' ? host : host.replace(new RegExp(`(\\[(?:host|address)\\]):${port}(?!\\d)`, 'g'), '$1:[port]')
 }

@@ -3,18 +3,18 @@
 /** A shorter secret, or a shorter piece of an encoded form, would match harmless text. */
 const LEAST_ENCODED_CHARS = 8
 
-/** The text without the secret in any of its forms. Nothing of a secret is kept between two texts. */
+/** The text without the secret in any of its forms. Nothing of a secret is cached between two texts. */
 export const withoutSecret = (text: string, secret: string): string => {
-  // `EMPTY`, which servers without keys are given, is a word when its case does not count.
+  // `EMPTY`, which servers without keys are given, is an ordinary word when case is ignored.
   if (secret.length < LEAST_ENCODED_CHARS) return text.replaceAll(secret, '[redacted]')
   const bytes = Buffer.from(secret)
   const encoded = [bytes.toString('hex'), ...base64Cores(bytes)].filter((form) => form.length >= LEAST_ENCODED_CHARS)
-  // Most texts hold none, and a pattern is dear to make: when everything fails there are many of them.
+  // Most texts hold none, and a pattern is expensive: when everything fails there are many texts.
   const lower = text.toLowerCase()
   const isThere = [secret, ...encoded].some((form) => lower.includes(form.toLowerCase()))
   if (!isThere && !/[%\\]/.test(text)) return text
   const forms = [
-    // The characters beside it share bits with it.
+    // Adjacent characters share bits with it.
     ...encoded.map((form) => `[\\w+/-]?${RegExp.escape(form)}[\\w+/-]?={0,2}`),
     [...secret].map(inAnyEscape).join(''),
   ]

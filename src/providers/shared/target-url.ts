@@ -1,4 +1,4 @@
-// Where a request goes and how it carries its key, as most kinds do it.
+// The URL and the credential of a request, as most kinds build them.
 
 /** `<base>/chat/completions`, also when the base has a query (`?api-version=`) or slashes at its end. */
 export const joinUrl = (baseUrl: string, path: string): string => {

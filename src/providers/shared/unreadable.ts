@@ -1,9 +1,9 @@
-// Events of a stream that cannot be read (docs/decisions/0021).
+// Events of a stream that are unreadable (docs/decisions/0021).
 import { malformed } from './failure.ts'
 
-/** So much litter in one stream, and it is given up. */
+/** Litter in one stream, at most. */
 const MOST_UNREADABLE = 16
-/** How an object begins, or a list of them: what answers are made of. */
+/** The start of an object, or of a list of objects: the form of answers. */
 const LOOKS_LIKE_ANSWER = /^\s*\[?\s*\{/
 
 /**

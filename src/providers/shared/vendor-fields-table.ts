@@ -49,7 +49,7 @@ const THINKING = [
   'thinking_budget', 'thinking_budget_tokens', 'thinking_token_budget', 'budget_tokens', 'token_budget',
   'reasoning_budget', 'reasoning.max_tokens',
 ]
-/** In a container the client's own names are upstreams' too. */
+/** In a container, the client's own names are those of upstreams too. */
 const INNER_LIMITS = [...LIMITS, 'max_tokens', 'max_completion_tokens']
 const INNER_ANSWERS = [...ANSWERS, 'n']
 /** Containers in which clients put fields that their libraries lack. */

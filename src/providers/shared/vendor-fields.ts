@@ -9,9 +9,9 @@ import { isObject } from '../../wire/json.ts'
 import { arrayOf, type Json, objectOf } from './read-json.ts'
 import { type Counted, EXACT_KINDS, type Kept, OWN_ROWS, type OwnRow } from './vendor-fields-table.ts'
 
-/** Objects in objects are looked into so far. */
+/** Depth to which nested objects are examined. */
 const MOST_DEPTH = 6
-/** No number that is counted is larger. */
+/** Counted numbers are clamped to it. */
 const MOST = 1_000_000_000
 
 /** The client's own fields, under these names. */
@@ -21,7 +21,7 @@ export const CLIENT_FIELDS: ReadonlySet<string> = new Set([
   'stop', 'seed', 'tools', 'tool_choice', 'functions', 'function_call', 'parallel_tool_calls', 'response_format',
   'user', 'metadata', 'reasoning_effort', 'frequency_penalty', 'presence_penalty', 'prompt', 'system', 'tool_execution',
 ])
-/** Others of OpenAI's that no model gets to read. */
+/** Other fields of OpenAI's that are not part of a prompt. */
 // biome-ignore format: one list
 const NO_PROMPT: ReadonlySet<string> = new Set([
   'audio', 'logit_bias', 'logprobs', 'top_logprobs', 'modalities', 'moderation', 'prediction', 'prompt_cache_key',
@@ -38,7 +38,7 @@ const TOLD: Readonly<Record<Kept, string>> = {
 
 /** As a reader compares it that ignores case: Go's JSON also takes `ſ` for `s`. */
 const folded = (name: string): string => name.toUpperCase().toLowerCase()
-/** As it is looked up: case and underscores do not count. */
+/** The form for look-ups: case and underscores do not count. */
 export const plainName = (name: string): string => folded(name).replaceAll('_', '')
 
 /** Containers in which clients put fields that their libraries lack; `google` occurs in the first. */
@@ -49,7 +49,7 @@ export const isContainer = (name: string): boolean => CONTAINERS.has(plainName(n
 
 interface Pattern {
   readonly row: OwnRow
-  /** As it is written in the table: what an amount is recorded under. */
+  /** As the table has it: amounts are recorded under it. */
   readonly name: string
   /** Plain; `*` matches any number of names. */
   readonly path: readonly string[]
@@ -88,20 +88,20 @@ const matches = (path: readonly string[], pattern: readonly string[]): boolean =
 const found = (patterns: Patterns, path: readonly string[]): readonly Pattern[] =>
   patterns.get(path.at(-1)!)?.filter((pattern) => matches(path, pattern.path)) ?? []
 
-/** Name in the table -> the largest amount that was sent under it; 0: as much as the model gives. */
+/** Name in the table -> the largest amount that was sent under it; 0: as much as the model allows. */
 export type OwnAmounts = Readonly<Record<string, number>>
 
 /** The vendor fields of a body, before the upstream is known. */
 export interface OwnWords {
-  /** Null: nothing that any kind counts. */
+  /** Null: no field that any kind counts. */
   readonly amounts: OwnAmounts | null
-  /** UTF-8 bytes of what a model may get to read. */
+  /** UTF-8 bytes of text that a model may read. */
   readonly textBytes: number
 }
 const NOTHING: OwnWords = { amounts: null, textBytes: 0 }
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
-/** Servers read `"4"` as 4; what is no number at all is none to them either. */
+/** Servers read `"4"` as 4; any other text is no number for them either. */
 const amountOf = (as: Counted, value: unknown): number | null => {
   if (as === 'text') return value === null ? null : Math.min(jsonBytes(value), MOST)
   const said = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
@@ -142,7 +142,7 @@ export const readOwnWords = (body: Json): OwnWords => {
   return { amounts: Object.keys(amounts).length === 0 ? null : amounts, textBytes }
 }
 
-/** What the amounts come to for an upstream of a kind. 0: as much as the model gives. */
+/** The bound for an upstream of a kind. 0: as much as the model allows. */
 export interface OwnBound {
   /** Null: none was sent. */
   limit: number | null
@@ -168,7 +168,7 @@ export const ownBound = (kind: string, amounts: OwnAmounts, isLimited: boolean):
   return bound
 }
 
-/** Where notes go: kinds collect them in a list or in a set. */
+/** Receives notes: kinds collect them in a list or in a set. */
 export type Note = (text: string) => void
 
 /**
@@ -188,7 +188,7 @@ const keptAt = (kind: string, path: readonly string[]): string | null => {
   return pattern === undefined ? null : TOLD[pattern.row.keeps!]
 }
 
-/** Fields of neither wire, as the client sent them, without what this kind keeps. */
+/** Fields of neither wire, as the client sent them, without those that are kept back from this kind. */
 export const ownFields = (
   kind: string,
   body: Json,
@@ -214,7 +214,7 @@ export const ownMembers = (kind: string, value: unknown, path: string, note: Not
   return { ...objectOf(withoutKept(kind, objectOf(value), path.split('.'), note)) }
 }
 
-/** The same object when nothing in it is kept. */
+/** The same object when nothing in it is kept back. */
 const withoutKept = (kind: string, value: unknown, path: readonly string[], note: Note): unknown => {
   if (path.length >= MOST_DEPTH || !isObject(value) || isLongNumber(value)) return value
   let changed = false
@@ -232,7 +232,7 @@ const withoutKept = (kind: string, value: unknown, path: readonly string[], note
 
 const shown = (path: readonly string[]): string => path.map((name) => name.slice(0, 40)).join('.')
 
-/** The JSON text of a field without what this kind keeps of it: every other byte is the client's. */
+/** The JSON text of a field without what is kept back from this kind: every other byte is the client's. */
 export const textWithoutKept = (kind: string, text: string, value: unknown, name: string, note: Note): string =>
   editedText(kind, text, value, [name], note)
 
