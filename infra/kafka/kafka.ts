@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { kafkaAnswers } from '../../src/log/kafka/kafka.ts'
+import { kafkaResponds } from '../../src/log/kafka/kafka.ts'
 
 export interface KafkaOptions {
   readonly brokers?: 1 | 3
@@ -332,7 +332,7 @@ const runJava = async (
 const answers = async (bootstrap: readonly string[], count: number): Promise<void> => {
   const deadlineMs = Date.now() + START_DEADLINE_MS
   for (const address of bootstrap) {
-    while (!(await kafkaAnswers(address, count))) {
+    while (!(await kafkaResponds(address, count))) {
       if (Date.now() > deadlineMs) throw new Error(`no answer from ${address} after ${START_DEADLINE_MS} ms`)
       await Bun.sleep(100)
     }

@@ -8,7 +8,7 @@ import type { Config } from '../config/schema.ts'
 import { newMasterKey, readMasterKeys, writeMasterKeys } from '../lib/crypto/master-key.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
-import { type HeldLock, tryLock } from '../log/lock.ts'
+import { type DirectoryLock, tryLock } from '../log/lock.ts'
 import type { EventLog } from '../log/port.ts'
 import { originalKeys } from '../state/data-keys/installation-keys.ts'
 import { masterKeysFrom } from '../state/data-keys/master-keys.ts'
@@ -46,7 +46,7 @@ export const keysCommand = async (command: KeysCommand): Promise<number> => {
 }
 
 /** Two rotations of one key file at once would lose a key. */
-const lockRotation = ({ data }: Config): HeldLock => {
+const lockRotation = ({ data }: Config): DirectoryLock => {
   const folder = join(data.dir, 'rotation')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const lock = tryLock(folder)

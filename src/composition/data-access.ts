@@ -4,7 +4,7 @@ import { accessSync, constants, type Stats, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { codeOf } from '../lib/process/error-code.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
-import { type HeldLock, tryLock } from '../log/lock.ts'
+import { type DirectoryLock, tryLock } from '../log/lock.ts'
 
 // One gateway for each data folder: two would run two Postgres servers and two workers in it, and overwrite each
 // other's snapshots.
@@ -13,7 +13,7 @@ import { type HeldLock, tryLock } from '../log/lock.ts'
  * Held for the life of the process; the kernel frees it when the process dies, however that happens. Throws ConfigError
  * when another one holds it, or its file cannot be opened.
  */
-export const lockDataDir = (dataDir: string): HeldLock => {
+export const lockDataDir = (dataDir: string): DirectoryLock => {
   const lock = lockOf(dataDir)
   if (lock !== null) return lock
   throw new ConfigError(
@@ -22,7 +22,7 @@ export const lockDataDir = (dataDir: string): HeldLock => {
   )
 }
 
-const lockOf = (dataDir: string): HeldLock | null => {
+const lockOf = (dataDir: string): DirectoryLock | null => {
   try {
     return tryLock(dataDir)
   } catch (error) {

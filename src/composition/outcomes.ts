@@ -82,7 +82,7 @@ export const openOutcomes = async (
   let sender: Sender | null = null
   const options: SpoolOptions = { ...spoolOptions(config), ...ports.spool, onFlushed: () => sender?.wake() }
   const needs = new SpoolNeeds(() => performance.now())
-  const spool = await openSpool({ ...options, heldFrom: () => needs.record })
+  const spool = await openSpool({ ...options, retainFrom: () => needs.record })
   needs.of(spool)
   reportFound(spool, diagnostics)
   const closing = new AbortController()

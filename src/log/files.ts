@@ -20,7 +20,7 @@ import {
 import { codeOf } from '../lib/process/error-code.ts'
 import { dropCached, startWriting } from '../lib/process/page-cache.ts'
 import { syncFolder } from '../lib/process/sync-folder.ts'
-import { type HeldLock, tryLock } from './lock.ts'
+import { type DirectoryLock, tryLock } from './lock.ts'
 
 export interface Files {
   /** Creates an empty file, open for writing; an existing one is truncated. */
@@ -60,7 +60,7 @@ export interface Files {
   makeDirectory(path: string): void
   removeDirectory(path: string): void
   /** Locks a directory for the life of this process; null when it is locked already. */
-  lock(directory: string): HeldLock | null
+  lock(directory: string): DirectoryLock | null
 }
 
 export const nodeFiles: Files = {

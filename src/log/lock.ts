@@ -6,13 +6,13 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf } from '../lib/process/error-code.ts'
 
-export interface HeldLock {
+export interface DirectoryLock {
   readonly directory: string
   release(): void
 }
 
 /** A handle that is garbage-collected loses its lock, so each is referenced here until it is released. */
-const held = new Set<Database>()
+const lockedDatabases = new Set<Database>()
 
 /** The identity of the file at a path, as text; null: none. With its birth time, since an inode is reused. */
 const fileAt = (path: string): string | null => {
@@ -26,7 +26,7 @@ const openDatabase = (path: string): Database => new Database(path, { create: tr
  * Locks an existing directory; null when it is locked already (by this process too), or removed meanwhile. `openFile`
  * creates a missing file. Throws SQLite's error for a file that exists and cannot be opened.
  */
-export const tryLock = (directory: string, openFile = openDatabase): HeldLock | null => {
+export const tryLock = (directory: string, openFile = openDatabase): DirectoryLock | null => {
   const path = join(directory, 'lock.db')
   const folder = fileAt(directory)
   const open = (at: string): Database | null => {
@@ -42,8 +42,8 @@ export const tryLock = (directory: string, openFile = openDatabase): HeldLock | 
     }
   }
   if (fileAt(path) === null) open(path)?.close()
-  const known = fileAt(path)
-  const database = known === null ? null : open(path)
+  const before = fileAt(path)
+  const database = before === null ? null : open(path)
   if (database === null) return null
   try {
     database.run('PRAGMA busy_timeout = 0')
@@ -51,20 +51,20 @@ export const tryLock = (directory: string, openFile = openDatabase): HeldLock | 
   } catch (error) {
     database.close()
     // For a file in a directory that was just removed, SQLite reports various errors.
-    if (isBusy(error) || fileAt(path) !== known) return null
+    if (isBusy(error) || fileAt(path) !== before) return null
     throw error
   }
   // The previous owner may have removed the directory and freed the lock of a file without a path. If the file before
   // the open and the file now are the same, that one was opened.
-  if (fileAt(path) !== known) {
+  if (fileAt(path) !== before) {
     database.close()
     return null
   }
-  held.add(database)
+  lockedDatabases.add(database)
   return {
     directory,
     release() {
-      if (held.delete(database)) database.close()
+      if (lockedDatabases.delete(database)) database.close()
     },
   }
 }

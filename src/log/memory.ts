@@ -108,8 +108,8 @@ export const memoryLog = (options: MemoryLogOptions): MemoryLog => {
   const partitions = new Map<string, Partition>()
   const at = (topic: string, partition: number): Partition => {
     const name = `${topic}/${partition}`
-    const known = partitions.get(name)
-    if (known !== undefined) return known
+    const existing = partitions.get(name)
+    if (existing !== undefined) return existing
     const fresh = new Partition()
     partitions.set(name, fresh)
     return fresh

@@ -79,7 +79,7 @@ export interface UpstreamRequest {
   /** Notes about dropped, renamed or clamped fields, for `gateway.shaping`. */
   readonly shaping: readonly string[]
   /** It requests usage for a budget alone: neither the client nor a setting of the provider does. */
-  readonly asksForBudget?: boolean
+  readonly requestsUsageForBudget?: boolean
 }
 
 export interface Usage {
@@ -214,7 +214,7 @@ export interface ProviderKind {
   /**
    * The first missing or invalid setting of such a provider; null: none. Absent: only the checks of every kind apply.
    */
-  flaw?(
+  problem?(
     place: Pick<Target, 'baseUrl' | 'region' | 'options'>,
   ): { readonly message: string; readonly param: string } | null
   request(call: ChatCall, target: Target): UpstreamRequest

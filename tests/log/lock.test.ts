@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { lockDataDir } from '../../src/composition/data-access.ts'
-import { type HeldLock, tryLock } from '../../src/log/lock.ts'
+import { type DirectoryLock, tryLock } from '../../src/log/lock.ts'
 import { claimFreeSpools, claimSpool, removeSpool, spoolNumbers } from '../../src/log/spool/directory.ts'
 import { startProcess, temporaryFolder } from './support.ts'
 
@@ -56,7 +56,7 @@ test('a folder that is removed and made again while somebody opens its lock is h
   const directory = join(data.path, '0')
   mkdirSync(directory)
   const before = tryLock(directory)
-  let next: HeldLock | null = null
+  let next: DirectoryLock | null = null
   const late = tryLock(directory, (path) => {
     const database = new Database(path, { create: true, readwrite: true })
     renameSync(directory, `${directory}.gone`)

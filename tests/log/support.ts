@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Damage, SegmentCursor } from '../../src/log/segments/reader.ts'
+import { type Damage, SegmentReader } from '../../src/log/segments/reader.ts'
 import type { SpoolRecord } from '../../src/log/segments/record.ts'
 import { type LocalSpool, openSpool, type SpoolOptions } from '../../src/log/spool/open.ts'
 
@@ -29,7 +29,7 @@ export const readAll = (
   from = 0,
 ): { readonly records: SpoolRecord[]; readonly damage: Damage[] } => {
   const damage: Damage[] = []
-  const cursor = new SegmentCursor({ directory, onDamage: (found) => damage.push(found) })
+  const cursor = new SegmentReader({ directory, onDamage: (found) => damage.push(found) })
   const records: SpoolRecord[] = []
   if (cursor.seek({ record: from })) {
     do records.push(...cursor.next(64))

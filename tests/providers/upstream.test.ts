@@ -68,7 +68,7 @@ for (const name of [...OPENAI_ROWS.map(({ kind }) => kind), 'anthropic'])
         text: 'Hello from the fake upstream, which is on loopback.',
         tools: [],
         // The fake upstream reports usage when it is asked; these kinds do so unasked.
-        tokens: row?.request?.usageUnasked ? undefined : 7,
+        tokens: row?.request?.usageAlways ? undefined : 7,
       })
       upstream.next({ tool: { name: 'look', arguments: '{"a":1}' } })
       expect(await stream(name)).toMatchObject({ text: '', tools: ['look'] })

@@ -3,7 +3,7 @@
 // write short, stop a process in the middle of a write, and flip bits.
 
 import type { Files } from '../../src/log/files.ts'
-import type { HeldLock } from '../../src/log/lock.ts'
+import type { DirectoryLock } from '../../src/log/lock.ts'
 import { diskError } from '../log/small-disk.ts'
 import type { Random } from './scenario/random.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
@@ -322,7 +322,7 @@ export class SimulatedDisk {
     })
   }
 
-  #lock(directory: string, process: Owner): HeldLock | null {
+  #lock(directory: string, process: Owner): DirectoryLock | null {
     if (!process.alive) throw diskError('EIO')
     if (!this.#directories.has(directory) || this.isHeld(directory)) return null
     const lock = { directory, process }

@@ -4,7 +4,7 @@ import { newSums, type OutcomeSums } from '../../../projections/agreement.ts'
 import type { Origins } from '../../../projections/origins.ts'
 import type { Config } from '../../config/schema.ts'
 import type { RequestSettled } from '../../domain/events/request.ts'
-import { SegmentCursor } from '../../log/segments/segments.ts'
+import { SegmentReader } from '../../log/segments/segments.ts'
 import { readWatermark, spoolDirectory, spoolNumbers } from '../../log/spool/spool.ts'
 
 export interface SpoolsRead {
@@ -41,7 +41,7 @@ const readSpool = (directory: string, origins: Origins) => {
   const lost: string[] = []
   let damagedBytes = 0
   const shipped = readWatermark(directory, 'sender', 'spool')
-  const cursor = new SegmentCursor({
+  const cursor = new SegmentReader({
     directory,
     onDamage: ({ bytes }) => {
       damagedBytes += bytes.length

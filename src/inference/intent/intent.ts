@@ -2,7 +2,7 @@
 import type { HeaderReader } from '../../lib/http-server/http-server.ts'
 import { type Edit, editMembers, memberText } from '../../lib/json/edit.ts'
 import type { Capability } from '../../providers/port.ts'
-import { type OwnAmounts, readOwnWords } from '../../providers/shared/vendor-fields.ts'
+import { readVendorFields, type VendorAmounts } from '../../providers/shared/vendor-fields.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import { type HeaderIntent, readHeaderIntent } from './headers.ts'
@@ -98,7 +98,7 @@ export const readIntent = (raw: string, body: Body, headers: HeaderReader, gatew
   if (json) requirements.push(structured.type === 'json_schema' ? NEEDS.jsonSchema : NEEDS.jsonMode)
   if (isPresent(body.seed)) requirements.push(NEEDS.seed)
   const intentHeaders = readHeaderIntent(headers)
-  const own = readOwnWords(normal.body)
+  const own = readVendorFields(normal.body)
   return {
     model,
     stream,

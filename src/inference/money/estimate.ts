@@ -1,7 +1,7 @@
 // Tokens and money before, or without, the provider's report. Never a tokenizer: some inputs make those take seconds.
 import { costNanoUsd, sumNanoUsd } from '../../lib/money.ts'
 import { dearestFactor, picturePrice } from '../../providers/shared/billing.ts'
-import { ownBound } from '../../providers/shared/vendor-fields.ts'
+import { vendorBound } from '../../providers/shared/vendor-fields.ts'
 import type { CatalogueEntry, PriceTier } from '../../state/port.ts'
 import type { Intent } from '../intent/intent.ts'
 import { LARGEST_WINDOW } from '../intent/media-bounds.ts'

@@ -25,7 +25,7 @@ const nextTick = (everyMs: number): Promise<void> => {
 
 export class CommitWatch {
   readonly #waiting = new Set<() => void>()
-  #seen: number | null = null
+  #lastVersion: number | null = null
   #polling = false
   #closed = false
   /** When a commit of another process was noticed last, and when readers last polled. */
@@ -80,8 +80,8 @@ export class CommitWatch {
   #hasMoved(): boolean {
     try {
       const version = this.version()
-      const moved = version !== this.#seen
-      this.#seen = version
+      const moved = version !== this.#lastVersion
+      this.#lastVersion = version
       return moved
     } catch {
       // The waiting reader polls by itself and reports what it finds.

@@ -34,7 +34,7 @@ export interface EmbeddedLog extends EventLog {
   damagedBytes(): number
 }
 
-const known = new Map<string, Topic>(Object.values(TOPICS).map((topic) => [topic.name, topic]))
+const topicsByName = new Map<string, Topic>(Object.values(TOPICS).map((topic) => [topic.name, topic]))
 
 const SUFFIX = '.sqlite'
 const folderOf = (dataDir: string): string => join(dataDir, 'log')
@@ -53,7 +53,7 @@ export const holdsLog = (dataDir: string): boolean => {
 export const embeddedLog = (options: EmbeddedLogOptions): EmbeddedLog => {
   const { dataDir, nowMs, retentionMs = null, partitionCount = 1, random = Math.random, spoolPollMs = 20 } = options
   const { files = nodeFiles } = options
-  const findTopic = options.findTopic ?? ((name: string) => known.get(name))
+  const findTopic = options.findTopic ?? ((name: string) => topicsByName.get(name))
   const shared = new Map<string, SqliteTopic>()
   const unopened = new Map<string, string>()
   const ends = spoolEnds()

@@ -4,7 +4,7 @@
 // own pages only (docs/decisions/0048). A hint: no promise depends on it.
 import type { Files } from '../files.ts'
 
-export interface DiskAheadDeps {
+export interface PreSyncDeps {
   /** The file that is synced; its content is not read. */
   readonly path: string
   readonly files: Files
@@ -18,13 +18,13 @@ const JUST_MS = 100
 const SLOW_MS = 5
 const SOMETHING = new Uint8Array(1)
 
-export class DiskAhead {
-  readonly #deps: DiskAheadDeps
+export class PreSync {
+  readonly #deps: PreSyncDeps
   /** Until then a commit begins without a sync. */
   #quickUntilMs = Number.NEGATIVE_INFINITY
   #running: Promise<void> | null = null
 
-  constructor(deps: DiskAheadDeps) {
+  constructor(deps: PreSyncDeps) {
     this.#deps = deps
   }
 

@@ -7,7 +7,7 @@ import { yieldToEventLoop } from '../../lib/event-loop/yield-to-event-loop.ts'
 import { writeEnvelope } from '../envelope.ts'
 import type { Files } from '../files.ts'
 import { type LogRecord, LogReplaced } from '../port.ts'
-import { SegmentCursor, type SpoolRecord, type SpoolTopic, segmentPath } from '../segments/segments.ts'
+import { SegmentReader, type SpoolRecord, type SpoolTopic, segmentPath } from '../segments/segments.ts'
 
 export interface SpoolReaderOptions {
   readonly directory: string
@@ -54,26 +54,26 @@ export async function* readSpool(
   from: number,
   signal: AbortSignal,
 ): AsyncGenerator<readonly LogRecord[]> {
-  const cursor = new SegmentCursor({
+  const reader = new SegmentReader({
     directory: options.directory,
     topic: options.topic,
     passing: options.passing || options.only !== null,
     onDamage: ({ bytes }) => options.onDamage(bytes.length),
   })
-  const durable = durably(options, cursor)
+  const durable = durably(options, reader)
   try {
-    while (!existsSync(options.directory) || !cursor.seek({ topic: options.topic, offset: from })) {
+    while (!existsSync(options.directory) || !reader.seek({ topic: options.topic, offset: from })) {
       if (from > 0) throw new LogReplaced(`${options.directory} is empty, not at ${from}`)
       if (signal.aborted) return
       await sleep(options.pollMs, signal)
     }
-    let next = from === 0 ? cursor.ends[options.topic] : from
+    let next = from === 0 ? reader.ends[options.topic] : from
     while (!signal.aborted) {
-      const records = cursor.next(BATCH_RECORDS).filter((record) => record.offset >= next)
-      const batch = withoutGaps(records, next, cursor.ends[options.topic], cursor.begunAtMs)
+      const records = reader.next(BATCH_RECORDS).filter((record) => record.offset >= next)
+      const batch = withoutGaps(records, next, reader.ends[options.topic], reader.begunAtMs)
       if (batch.length === 0) {
-        if (cursor.atEnd && cursor.ends[options.topic] < next) {
-          throw new LogReplaced(`${options.directory} ends at ${cursor.ends[options.topic]}, not ${next}`)
+        if (reader.atEnd && reader.ends[options.topic] < next) {
+          throw new LogReplaced(`${options.directory} ends at ${reader.ends[options.topic]}, not ${next}`)
         }
         if (cursor.atEnd) await sleep(options.pollMs, signal)
         else await yieldToEventLoop() // a long stretch of the other topic
@@ -88,7 +88,7 @@ export async function* readSpool(
       }
     }
   } finally {
-    cursor.close()
+    reader.close()
   }
 }
 
@@ -118,11 +118,11 @@ const onlyOf = (records: readonly LogRecord[], type: string): LogRecord[] =>
  * Makes what the reader has read durable: the file, until one of its syncs came after its end; its directory when the
  * file changed.
  */
-const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor) => {
+const durably = ({ directory, files }: SpoolReaderOptions, reader: SegmentReader) => {
   let synced: number | null = null
   let whole: number | null = null
   return async (): Promise<void> => {
-    const { file } = cursor
+    const { file } = reader
     if (file === null || whole === file.ordinal) return
     const isEnded = existsSync(segmentPath(directory, file.ordinal + 1))
     await files.sync(file.descriptor)
@@ -136,28 +136,28 @@ const durably = ({ directory, files }: SpoolReaderOptions, cursor: SegmentCursor
 
 /** The ends of spools, for repeated requests: one segment reader per spool keeps its position. */
 export const spoolEnds = () => {
-  const cursors = new Map<string, SegmentCursor>()
+  const readers = new Map<string, SegmentReader>()
   return {
     /** The first offset of the topic that this spool does not have yet. */
     end(directory: string, topic: SpoolTopic): number {
-      const cursor = cursors.get(directory) ?? new SegmentCursor({ directory })
-      if (!cursors.has(directory)) {
-        if (!existsSync(directory) || !cursor.seek({ record: Number.MAX_SAFE_INTEGER })) return 0
-        cursors.set(directory, cursor)
+      const reader = readers.get(directory) ?? new SegmentReader({ directory })
+      if (!readers.has(directory)) {
+        if (!existsSync(directory) || !reader.seek({ record: Number.MAX_SAFE_INTEGER })) return 0
+        readers.set(directory, reader)
       }
       try {
-        do cursor.next(BATCH_RECORDS)
-        while (!cursor.atEnd)
-        return cursor.ends[topic]
+        do reader.next(BATCH_RECORDS)
+        while (!reader.atEnd)
+        return reader.ends[topic]
       } catch (error) {
-        cursors.delete(directory)
-        cursor.close()
+        readers.delete(directory)
+        reader.close()
         throw error
       }
     },
     close(): void {
-      for (const cursor of cursors.values()) cursor.close()
-      cursors.clear()
+      for (const reader of readers.values()) reader.close()
+      readers.clear()
     },
   }
 }

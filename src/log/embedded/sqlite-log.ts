@@ -16,7 +16,7 @@ import {
   type NewRecord,
 } from '../port.ts'
 import { CommitWatch } from './commit-watch.ts'
-import { DiskAhead } from './pre-sync.ts'
+import { PreSync } from './pre-sync.ts'
 import { damageOf, emptyJournal, openFile, type TopicFile, upToGap } from './sqlite-file.ts'
 
 export interface SqliteTopicOptions extends TopicFile {
@@ -39,7 +39,7 @@ export class SqliteTopic {
   private readonly inode: number
   private readonly tables = new Set<number>()
   private readonly watch: CommitWatch
-  private readonly ahead: DiskAhead
+  private readonly preSync: PreSync
   private closed = false
   /** The last failure, until an operation succeeds. */
   problem: string | null = null
@@ -52,22 +52,22 @@ export class SqliteTopic {
     const version = this.database.query<{ data_version: number }, []>('PRAGMA data_version')
     this.watch = new CommitWatch(() => version.get()?.data_version ?? null)
     const { path, files } = options
-    this.ahead = new DiskAhead({ path: `${path}-ahead`, files, nowMs: () => performance.now() })
+    this.preSync = new PreSync({ path: `${path}-ahead`, files, nowMs: () => performance.now() })
   }
 
   async append(partition: number, records: readonly NewRecord[], signal?: AbortSignal): Promise<void> {
-    if (this.options.synced) await this.ahead.ready()
-    const erased = await this.patiently(() => this.write(partition, records), signal)
+    if (this.options.synced) await this.preSync.ready()
+    const erased = await this.withRetries(() => this.write(partition, records), signal)
     this.watch.wake()
     if (erased) await this.emptyJournal(signal)
   }
 
   async end(partition: number): Promise<number> {
-    return this.patiently(() => this.bounds(partition).end)
+    return this.withRetries(() => this.bounds(partition).end)
   }
 
   async since(partition: number, atMs: number): Promise<number> {
-    return this.patiently(() => {
+    return this.withRetries(() => {
       const { end } = this.bounds(partition)
       if (!this.hasTable(partition)) return end
       const found = this.database
@@ -162,7 +162,7 @@ export class SqliteTopic {
       throw error
     }
     try {
-      this.ahead.timed(() => database.run('COMMIT'))
+      this.preSync.timed(() => database.run('COMMIT'))
     } catch (error) {
       this.rollBack()
       if (isBusy(error)) throw error
@@ -233,7 +233,7 @@ export class SqliteTopic {
   }
 
   /** Retries a synchronous step while another process locks the file, at most 2 s. */
-  private async patiently<Result>(step: () => Result, signal?: AbortSignal): Promise<Result> {
+  private async withRetries<Result>(step: () => Result, signal?: AbortSignal): Promise<Result> {
     const limit = performance.now() + BUSY_LIMIT_MS
     for (;;) {
       signal?.throwIfAborted()

@@ -37,7 +37,7 @@ const isApart = (one: WaitingAppend, other: WaitingAppend): boolean =>
   isSame(one, other) || Math.abs(one.timeoutMs - other.timeoutMs) > SIMILAR_MS
 
 /** Settles each append with its result. */
-export const answerEach = (appends: readonly WaitingAppend[], partitions: readonly ProducedPartition[]): void => {
+export const settleEach = (appends: readonly WaitingAppend[], partitions: readonly ProducedPartition[]): void => {
   for (const append of appends) {
     const found = partitions.find((partition) => isSame(partition, append))
     if (found === undefined) append.reject(new Error('Produce was answered without a partition'))

@@ -80,12 +80,12 @@ export class ByteReader {
   }
 
   /** Tagged fields: the listed ones are read from their own bytes, the others skipped. */
-  tagged = (known: Readonly<Record<number, (field: ByteReader) => void>> = {}): void => {
+  tagged = (fields: Readonly<Record<number, (field: ByteReader) => void>> = {}): void => {
     const count = this.uvarint()
     for (let index = 0; index < count; index++) {
       const tag = this.uvarint()
       const field = this.take(this.uvarint())
-      known[tag]?.(new ByteReader(field))
+      fields[tag]?.(new ByteReader(field))
     }
   }
 }

@@ -27,9 +27,9 @@ export interface Cluster {
   /** A connection for one reader. It is closed with the cluster. */
   own(address: Address, timeoutMs: number): Promise<BrokerConnection>
   /** The last response of any broker, by `performance.now()`, null for never; and the failure since. */
-  readonly lastAnswerMs: number | null
+  readonly lastResponseMs: number | null
   readonly lastProblem: string
-  answered(): void
+  responded(): void
   failed(problem: string): void
   close(): void
 }
@@ -45,10 +45,10 @@ const CONNECT_MS = 1_000
 export const kafkaCluster = (options: ClusterOptions): Cluster => new KafkaCluster(options)
 
 class KafkaCluster implements Cluster {
-  lastAnswerMs: number | null = null
+  lastResponseMs: number | null = null
   lastProblem = 'no broker has answered yet'
   private readonly bootstrap: readonly Address[]
-  private readonly known = new Map<string, Address>()
+  private readonly addresses = new Map<string, Address>()
   private readonly topics = new Map<string, { metadata: Metadata; topic: TopicMetadata }>()
   private readonly connections = new Map<string, Promise<BrokerConnection>>()
   private readonly owned = new Set<BrokerConnection>()
@@ -60,8 +60,8 @@ class KafkaCluster implements Cluster {
     if (this.bootstrap.length === 0) throw new Error('log.kafka.brokers names no broker')
   }
 
-  answered(): void {
-    this.lastAnswerMs = performance.now()
+  responded(): void {
+    this.lastResponseMs = performance.now()
     this.lastProblem = ''
   }
 
@@ -73,7 +73,7 @@ class KafkaCluster implements Cluster {
     const deadlineMs = performance.now() + timeoutMs
     // The broker that responded last is first: a hanging broker would use up the time of the others.
     const preferred = this.preferred === null ? [] : [this.preferred]
-    const candidates = [...preferred, ...this.known.values(), ...this.bootstrap]
+    const candidates = [...preferred, ...this.addresses.values(), ...this.bootstrap]
     let problem = 'no broker is known'
     for (const address of candidates) {
       const leftMs = deadlineMs - performance.now()
@@ -89,7 +89,7 @@ class KafkaCluster implements Cluster {
       } catch (error) {
         problem = messageOf(error)
         this.failed(problem)
-        this.known.delete(nameOf(address))
+        this.addresses.delete(nameOf(address))
         this.preferred = null
       }
     }
@@ -97,9 +97,9 @@ class KafkaCluster implements Cluster {
   }
 
   private learn(metadata: Metadata): void {
-    this.answered()
-    if (metadata.brokers.length > 0) this.known.clear()
-    for (const broker of metadata.brokers) this.known.set(nameOf(broker), broker)
+    this.responded()
+    if (metadata.brokers.length > 0) this.addresses.clear()
+    for (const broker of metadata.brokers) this.addresses.set(nameOf(broker), broker)
     for (const topic of metadata.topics) {
       if (topic.error === CODE.none) this.topics.set(topic.name, { metadata, topic })
       else this.topics.delete(topic.name)
@@ -160,7 +160,7 @@ class KafkaCluster implements Cluster {
       connection.close('the log is closed')
       throw new LogUnavailable('the log is closed')
     }
-    this.answered()
+    this.responded()
     return connection
   }
 
@@ -186,7 +186,7 @@ const parseAddress = (text: string): Address => {
 }
 
 /** Whether this broker responds and is in a cluster of at least `brokers` nodes. */
-export const kafkaAnswers = async (address: string, brokers: number): Promise<boolean> => {
+export const kafkaResponds = async (address: string, brokers: number): Promise<boolean> => {
   const cluster = kafkaCluster({ brokers: [address], clientId: 'gatelog-probe' })
   try {
     const metadata = await cluster.metadata([], CONNECT_MS)

@@ -6,7 +6,7 @@ import type { SASLOptions } from 'kafkajs'
 import type Broker from 'kafkajs/src/broker/index.js'
 import type ConnectionPool from 'kafkajs/src/network/connectionPool.js'
 import type { Connection } from 'kafkajs/src/network/connectionPool.js'
-import { AppendQueue, answerEach, type WaitingAppend } from './appends.ts'
+import { AppendQueue, settleEach, type WaitingAppend } from './appends.ts'
 import { type RecordPacker, recordPacker } from './packed-batch.ts'
 import { PRODUCE, type ProduceAppend, produceBound, readProduce, writeProduce } from './produce.ts'
 import { type Api, FETCH, LIST_OFFSETS, METADATA } from './wire.ts'
@@ -56,7 +56,7 @@ export interface BrokerConnection {
 /**
  * The broker's timeout for its replicas is shorter by this than the own deadline, so that its response still arrives.
  */
-const ANSWER_MARGIN_MS = 300
+const RESPONSE_MARGIN_MS = 300
 const TOPIC_RESOURCE = 2
 
 /** Loaded with the first connection: more than 300 modules for each thread, which an embedded log does not need. */
@@ -175,13 +175,13 @@ const produce = ({ pool, clientId, packer, within }: Opened, appends: readonly W
     const connection = await pool.getConnection(0)
     if (!connection.isAuthenticated()) await connection.authenticate()
     const buffer = Buffer.allocUnsafeSlow(produceBound({ clientId, appends }))
-    const timeoutMs = Math.max(1, Math.floor(limitMs - ANSWER_MARGIN_MS))
-    const bytes = await exchange(connection, PRODUCE, (correlationId) =>
+    const timeoutMs = Math.max(1, Math.floor(limitMs - RESPONSE_MARGIN_MS))
+    const bytes = await roundTrip(connection, PRODUCE, (correlationId) =>
       writeProduce(buffer, { correlationId, clientId, timeoutMs, nowMs: Date.now(), packer, appends }),
     )
     const { partitions, throttleMs } = readProduce(bytes)
     connection.requestQueue.maybeThrottle(throttleMs)
-    answerEach(appends, partitions)
+    settleEach(appends, partitions)
   }
   return within(send(), limitMs, PRODUCE.name)
 }
@@ -199,7 +199,7 @@ const requireVersions = (broker: Broker, { host, port }: Address): void => {
 /**
  * Sends a frame as it is, without the copies that kafkajs makes of a request; its request queue matches the response.
  */
-const exchange = (connection: Connection, api: Api, frame: (correlationId: number) => Buffer): Promise<Uint8Array> =>
+const roundTrip = (connection: Connection, api: Api, frame: (correlationId: number) => Buffer): Promise<Uint8Array> =>
   new Promise((resolve, reject) => {
     if (!connection.isConnected()) throw new Error('the connection is closed')
     const correlationId = connection.nextCorrelationId()

@@ -8,7 +8,7 @@ import { type Cluster, kafkaCluster } from './cluster.ts'
 import type { BrokerConnection, KafkaAccess } from './connection.ts'
 import { type Limits, leftMs, requireTime, withDeadline } from './deadline.ts'
 import { recordPacker } from './packed-batch.ts'
-import { follow, pause, type TopicRule, type Troubles } from './read.ts'
+import { follow, sleep, type TopicRule, type Troubles } from './read.ts'
 import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './wire.ts'
 
 export interface KafkaLogOptions extends KafkaAccess {
@@ -39,7 +39,7 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
   const closed = new AbortController()
   const rules = new Map((options.topics ?? Object.values(TOPICS)).map((topic) => [topic.name, ruleOf(topic)]))
   const probe = () => {
-    if (performance.now() - (cluster.lastAnswerMs ?? Number.NEGATIVE_INFINITY) < PROBE_MS) return
+    if (performance.now() - (cluster.lastResponseMs ?? Number.NEGATIVE_INFINITY) < PROBE_MS) return
     // The cluster stores a failure, for `health()`.
     void cluster.metadata([], PROBE_MS).catch(() => undefined)
   }
@@ -49,8 +49,8 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
   const either = new WeakMap<AbortSignal, AbortSignal>()
   /** Made once for each caller: most use one signal for all their appends. */
   const eitherOf = (signal: AbortSignal): AbortSignal => {
-    const known = either.get(signal)
-    if (known !== undefined) return known
+    const existing = either.get(signal)
+    if (existing !== undefined) return existing
     const made = AbortSignal.any([signal, closed.signal])
     either.set(signal, made)
     return made
@@ -98,9 +98,9 @@ export const kafkaLog = (options: KafkaLogOptions): EventLog => {
 
 const ruleOf = (topic: Topic): TopicRule => ({
   compacted: topic.cleanup === 'compact',
-  keptForEver: topic.retentionMs === null,
+  retainedForEver: topic.retentionMs === null,
 })
-const UNKNOWN_TOPIC: TopicRule = { compacted: false, keptForEver: false }
+const UNKNOWN_TOPIC: TopicRule = { compacted: false, retainedForEver: false }
 
 interface Target {
   readonly topic: string
@@ -122,7 +122,7 @@ const append = async (
       requireTime(limits, MIN_TRY_MS)
       sent = true
       await send(connection, { topic, partition }, records, leftMs(limits))
-      cluster.answered()
+      cluster.responded()
     })
   await withDeadline(DEADLINE_MS, signal, work, (why) =>
     sent ? new IndefiniteAppend(`${why}: the append may or may not have happened`) : new LogUnavailable(why),
@@ -183,7 +183,7 @@ const offsetAt = async (
       const body = listOffsetsRequest(topic, partition, leader.leaderEpoch, at)
       const bytes = await connection.request(LIST_OFFSETS, body, leftMs(limits))
       const { error, offset } = readListOffsets(bytes)
-      cluster.answered()
+      cluster.responded()
       if (error !== CODE.none)
         throw new LogUnavailable(`offsets of ${topic}/${partition} are not known now (error ${error})`)
       return offset
@@ -204,7 +204,7 @@ const retrying = async <T>(cluster: Cluster, topic: string, limits: Limits, atte
       if (error instanceof RecordRefused) throw error
       cluster.failed(messageOf(error))
       if (error instanceof IndefiniteAppend || error instanceof LogReplaced || error instanceof Denied) throw error
-      await pause(RETRY_MS, limits.signal)
+      await sleep(RETRY_MS, limits.signal)
       if (limits.signal.aborted || leftMs(limits) < MIN_TRY_MS) throw unavailable(error)
     }
   }
@@ -215,9 +215,9 @@ const unavailable = (error: unknown): LogUnavailable =>
 
 const health = (cluster: Cluster, troubles: Troubles): { ok: boolean; detail: string } => {
   const nowMs = performance.now()
-  const ageMs = nowMs - (cluster.lastAnswerMs ?? Number.NEGATIVE_INFINITY)
+  const ageMs = nowMs - (cluster.lastResponseMs ?? Number.NEGATIVE_INFINITY)
   if (ageMs > FRESH_MS) {
-    const since = cluster.lastAnswerMs === null ? 'ever' : `for ${Math.round(ageMs / 1000)} s`
+    const since = cluster.lastResponseMs === null ? 'ever' : `for ${Math.round(ageMs / 1000)} s`
     return { ok: false, detail: `no Kafka broker has answered ${since}: ${cluster.lastProblem}` }
   }
   for (const { sinceMs, detail } of troubles.values()) if (nowMs - sinceMs > TROUBLE_MS) return { ok: false, detail }

@@ -28,7 +28,7 @@ export interface TopicRule {
   /** Offsets may be missing. */
   readonly compacted: boolean
   /** Nothing is ever removed: a first offset above 0 is a loss. */
-  readonly keptForEver: boolean
+  readonly retainedForEver: boolean
 }
 
 /** Readers that cannot continue, and since when: for `health()`. */
@@ -68,7 +68,7 @@ export async function* follow(
         const detail = `${reader.name}: ${error instanceof Error ? error.message : String(error)}`
         troubles.set(reader, { sinceMs: troubles.get(reader)?.sinceMs ?? performance.now(), detail })
         reader.startOver()
-        await pause(Math.min(MAX_BACKOFF_MS, 25 * 2 ** failures++), signal)
+        await sleep(Math.min(MAX_BACKOFF_MS, 25 * 2 ** failures++), signal)
         continue
       }
       if (accepted.records.length > 0) yield accepted.records
@@ -126,7 +126,7 @@ class PartitionReader {
       maxBytes: MAX_FETCH_BYTES,
     }
     const fetched = readFetch(await connection.request(FETCH, fetchRequest(query), FETCH_DEADLINE_MS))
-    this.cluster.answered()
+    this.cluster.responded()
     if (fetched.error === CODE.offsetOutOfRange) return this.outOfRange(connection, leader)
     if (fetched.error !== CODE.none)
       throw new Error(`the broker answered a fetch with error ${describe(fetched.error)}`)
@@ -157,7 +157,7 @@ class PartitionReader {
     const earliest = await this.offsetAt(connection, leader, EARLIEST)
     const latest = await this.offsetAt(connection, leader, LATEST)
     // 0 means from the first record that exists: where retention is finite, that is later.
-    if (this.next === 0 && this.next < earliest && !this.rule.keptForEver) {
+    if (this.next === 0 && this.next < earliest && !this.rule.retainedForEver) {
       this.next = earliest
       return NOTHING
     }
@@ -206,7 +206,7 @@ const describe = (code: number): string => {
 }
 
 /** Resolves after the time, or at once when the signal is aborted. */
-export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+export const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) return resolve()
     const done = () => {

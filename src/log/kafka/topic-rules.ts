@@ -53,7 +53,7 @@ const retentionOf = ({ retentionMs }: Topic, hours: number): number =>
   retentionMs === 'configured' ? hours * HOUR_MS : (retentionMs ?? -1)
 
 /** A topic as the brokers describe it; `brokers`: how many there are now. */
-export interface Held {
+export interface StoredTopic {
   readonly metadata: TopicMetadata
   readonly settings: ReadonlyMap<string, string>
   readonly brokers: number
@@ -65,10 +65,10 @@ export interface SettingProblem {
   readonly found: string
   readonly wanted: string
   /** The value that fixes it; null: no setting can change it. */
-  readonly mend: string | null
+  readonly fix: string | null
 }
 
-export const rowOf = ({ metadata, settings }: Held) => ({
+export const rowOf = ({ metadata, settings }: StoredTopic) => ({
   partitions: metadata.partitions.length,
   replication: Math.min(...metadata.partitions.map(({ replicas }) => replicas.length)),
   minInSync: Number(settings.get('min.insync.replicas') ?? 1),
@@ -79,16 +79,16 @@ export const rowOf = ({ metadata, settings }: Held) => ({
 /** The first problem of a topic. Looser settings that lose nothing (longer retention, more replicas) are accepted. */
 export const problemOf = (
   topic: Topic,
-  held: Held,
+  stored: StoredTopic,
   options: Pick<TopicNeeds, 'retentionHours' | 'recorded'>,
 ): SettingProblem | null => {
-  const row = rowOf(held)
-  const get = (name: string) => held.settings.get(name) ?? 'unset'
-  const wrong = (setting: string, wantedText: string, mend: string | null, found = get(setting)): SettingProblem => ({
+  const row = rowOf(stored)
+  const get = (name: string) => stored.settings.get(name) ?? 'unset'
+  const wrong = (setting: string, wantedText: string, fix: string | null, found = get(setting)): SettingProblem => ({
     setting,
     found,
     wanted: wantedText,
-    mend,
+    fix,
   })
   const count = topic.partitions === 1 ? 1 : (options.recorded?.[topic.name] ?? 1)
   if (row.partitions < count || (topic.partitions === 1 && row.partitions > 1)) {
@@ -109,27 +109,27 @@ export const problemOf = (
   if (Number(get('max.message.bytes')) < MIN_MESSAGE_BYTES) {
     return wrong('max.message.bytes', `at least ${MIN_MESSAGE_BYTES}`, '1048588')
   }
-  return topic.critical ? unsafe(held, wrong) : null
+  return topic.critical ? unsafe(stored, wrong) : null
 }
 
 const unsafe = (
-  held: Held,
-  wrong: (setting: string, wanted: string, mend: string | null, found?: string) => SettingProblem,
+  stored: StoredTopic,
+  wrong: (setting: string, wanted: string, fix: string | null, found?: string) => SettingProblem,
 ): SettingProblem | null => {
-  const { replication, minInSync } = rowOf(held)
-  const possible = Math.max(1, Math.min(REPLICATION, held.brokers))
+  const { replication, minInSync } = rowOf(stored)
+  const possible = Math.max(1, Math.min(REPLICATION, stored.brokers))
   if (replication < possible) return wrong('replication.factor', `at least ${possible}`, null, String(replication))
   const needed = Math.min(MIN_IN_SYNC, replication)
   if (minInSync < needed || minInSync > replication) {
     return wrong('min.insync.replicas', String(needed), String(needed), String(minInSync))
   }
-  const unclean = held.settings.get('unclean.leader.election.enable')
+  const unclean = stored.settings.get('unclean.leader.election.enable')
   return unclean === 'false' ? null : wrong('unclean.leader.election.enable', 'false', 'false')
 }
 
 /** Weaknesses that these brokers cannot avoid. */
-export const warningsOf = (held: readonly { readonly topic: Topic; readonly replication: number }[]): string[] => {
-  const thin = held.filter(({ topic, replication }) => topic.critical && replication < REPLICATION)
+export const warningsOf = (stored: readonly { readonly topic: Topic; readonly replication: number }[]): string[] => {
+  const thin = stored.filter(({ topic, replication }) => topic.critical && replication < REPLICATION)
   if (thin.length === 0) return []
   const names = thin.map(({ topic, replication }) => `${topic.name} (${replication})`).join(', ')
   return [
@@ -141,13 +141,13 @@ export const warningsOf = (held: readonly { readonly topic: Topic; readonly repl
 /** One line: the topic, the setting, the remedy. */
 export const explain = (
   topic: string,
-  { setting, found, wanted: need, mend }: SettingProblem,
+  { setting, found, wanted: need, fix }: SettingProblem,
   bootstrap: string,
 ): string => {
   const what = `${topic} has ${setting} ${found}, wanted is ${need}`
-  if (mend !== null) {
+  if (fix !== null) {
     const tool = `kafka-configs.sh --bootstrap-server ${bootstrap} --alter --entity-type topics --entity-name ${topic}`
-    return `${what}: run \`${tool} --add-config ${setting}=${mend}\``
+    return `${what}: run \`${tool} --add-config ${setting}=${fix}\``
   }
   if (setting === 'replication.factor') return `${what}: add replicas with kafka-reassign-partitions.sh`
   const reason = 'a topic with another number of partitions is another log'

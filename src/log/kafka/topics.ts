@@ -81,8 +81,8 @@ const describe = async (
       `${denied.name} may not be described by this client: add the ACLs that \`gateway topics\` prints`,
     )
   }
-  const known = metadata.topics.filter(({ error }) => error === CODE.none)
-  return { found: new Map(known.map((topic) => [topic.name, topic])), brokers: metadata.brokers.length }
+  const existing = metadata.topics.filter(({ error }) => error === CODE.none)
+  return { found: new Map(existing.map((topic) => [topic.name, topic])), brokers: metadata.brokers.length }
 }
 
 const create = async (cluster: Cluster, topics: readonly TopicToCreate[]): Promise<void> => {
@@ -106,12 +106,12 @@ const anyBroker = async (cluster: Cluster): Promise<BrokerConnection> => {
   const [broker] = brokers
   if (broker === undefined) throw new LogUnavailable('no broker is known')
   return cluster.shared(broker, 'ask', DEADLINE_MS).catch((error: unknown) => {
-    throw unanswered(`${broker.host}:${broker.port} cannot be asked`, error)
+    throw withoutResponse(`${broker.host}:${broker.port} cannot be asked`, error)
   })
 }
 
 /** No broker responded: the state of the topics is unknown. */
-const unanswered = (what: string, error: unknown): LogUnavailable =>
+const withoutResponse = (what: string, error: unknown): LogUnavailable =>
   error instanceof LogUnavailable
     ? error
     : new LogUnavailable(`${what}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
@@ -119,7 +119,7 @@ const unanswered = (what: string, error: unknown): LogUnavailable =>
 /** The brokers' errors by topic; none for an error of another kind. */
 const refusals = (error: unknown): { topic: string; code: number; message: string }[] => {
   if (!(error instanceof Error) || !('errors' in error) || !Array.isArray(error.errors))
-    throw unanswered('whether the topics were created is not known', error)
+    throw withoutResponse('whether the topics were created is not known', error)
   return error.errors.map((each: { topic: string; code: number; message: string }) => each)
 }
 
@@ -177,10 +177,10 @@ const check = async (
   const settings = await settingsOf(cluster, topics)
   const rows: TopicRow[] = []
   for (const topic of topics) {
-    const held = { metadata: found.get(topic.name)!, settings: settings.get(topic.name) ?? new Map(), brokers }
-    const problem = problemOf(topic, held, options)
+    const stored = { metadata: found.get(topic.name)!, settings: settings.get(topic.name) ?? new Map(), brokers }
+    const problem = problemOf(topic, stored, options)
     if (problem !== null) throw new TopicMisconfigured(explain(topic.name, problem, options.brokers[0]!))
-    rows.push({ ...rowOf(held), name: topic.name, created: created.has(topic.name) })
+    rows.push({ ...rowOf(stored), name: topic.name, created: created.has(topic.name) })
   }
   const many = topics.filter(({ partitions }) => partitions === 'many')
   return {
@@ -200,7 +200,7 @@ const settingsOf = async (cluster: Cluster, topics: readonly Topic[]) => {
   } catch (error) {
     // An error of a connection has a code too, such as ECONNRESET.
     if (!(error instanceof Error && 'code' in error && DENIED.has(error.code as number)))
-      throw unanswered('the settings of the topics could not be read', error)
+      throw withoutResponse('the settings of the topics could not be read', error)
     throw new TopicMisconfigured(
       `the settings of the topics may not be read: ${error.message}; add the ACLs that \`gateway topics\` prints`,
     )

@@ -70,7 +70,7 @@ export class SegmentFrames {
   }
 
   /** The frame that was returned last is read again. */
-  again({ start }: Frame): void {
+  rewind({ start }: Frame): void {
     if (this.isLastUnpacked) this.unpacked.at = start
     else this.at = start
   }

@@ -9,7 +9,7 @@ const SLICE_BYTES = 1024 * 1024
  * A slice is dropped so far behind its write: the projections read younger ones from memory, and the disk has had time
  * to write it.
  */
-const KEPT_SLICES = 64
+const CACHED_SLICES = 64
 /** A hint that takes longer means that the disk's queue is full: writes would wait for it. */
 const SLOW_MS = 20
 /** So many slices get no hint then. */
@@ -27,7 +27,7 @@ type Hints = Pick<Files, 'startWriting' | 'dropCached'>
  * Starts writing new slices to the disk at once, and drops them from the page cache when they are some 64 MiB old, so
  * that the kernel reuses the same pages.
  */
-export class CachedPages {
+export class PageCacheHints {
   /** Slices under way to the disk, oldest first. */
   private readonly sent: Slice[] = []
   private path = ''
@@ -64,7 +64,7 @@ export class CachedPages {
     }
     const startedMs = this.nowMs()
     this.hints.startWriting(slice.path, slice.start, slice.bytes)
-    if (this.sent.push(slice) > KEPT_SLICES) {
+    if (this.sent.push(slice) > CACHED_SLICES) {
       const { path, start, bytes } = this.sent.shift()!
       this.hints.dropCached(path, start, bytes)
     }
@@ -76,5 +76,5 @@ export class CachedPages {
  * Null where segments live until they are shipped: they are deleted, and their pages reused, before the disk has to
  * write them.
  */
-export const cachedPagesOf = (keeping: SpoolKeeping, files: Files): CachedPages | null =>
-  keeping.until === 'projected' ? new CachedPages(files) : null
+export const pageCacheHintsOf = (keeping: SpoolKeeping, files: Files): PageCacheHints | null =>
+  keeping.until === 'projected' ? new PageCacheHints(files) : null

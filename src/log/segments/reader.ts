@@ -7,7 +7,7 @@ import { type Frame, headerOf, type SegmentHeader, type SpoolTopic } from './fra
 import { SegmentFrames } from './frames.ts'
 import { readSegmentHeader } from './header.ts'
 import { FrameOfSpool, type SpoolRecord } from './record.ts'
-import { type CursorStart, numberFrom, numberIn, pass, raise, segmentOf } from './seek.ts'
+import { numberFrom, numberIn, pass, type ReadStart, raise, segmentOf } from './seek.ts'
 import { type Counters, listSegments, segmentPath } from './writer.ts'
 
 export interface Damage {
@@ -16,7 +16,7 @@ export interface Damage {
   readonly bytes: Uint8Array
 }
 
-export interface CursorOptions {
+export interface SegmentReaderOptions {
   readonly directory: string
   /** Only records of this topic are returned; of both when not given. */
   readonly topic?: SpoolTopic
@@ -35,7 +35,7 @@ export interface CursorOptions {
 }
 
 /** One reader of one spool directory. Synchronous: reads at most 256 KiB more from the disk at each step. */
-export class SegmentCursor {
+export class SegmentReader {
   private ordinal: number | null = null
   private header: SegmentHeader | null = null
   private readonly frames: SegmentFrames
@@ -46,7 +46,7 @@ export class SegmentCursor {
    * Copies, from a later segment, of records that are lost at the reader's position; they are returned before anything
    * else is read.
    */
-  private ahead: SpoolRecord[] = []
+  private copies: SpoolRecord[] = []
   /** The record before which copies were searched last. */
   private soughtBefore = 0
   private epoch: string | null = null
@@ -59,7 +59,7 @@ export class SegmentCursor {
   atEnd = false
   private readonly files: Files
 
-  constructor(private readonly options: CursorOptions) {
+  constructor(private readonly options: SegmentReaderOptions) {
     this.files = options.files ?? nodeFiles
     this.frames = new SegmentFrames(this.files, options.recycling === true, (position, bytes) =>
       options.onDamage?.({ ordinal: this.ordinal!, position, bytes }),
@@ -70,12 +70,12 @@ export class SegmentCursor {
    * Moves to the segment that holds the position. False while the directory has no segment. Throws LogReplaced when
    * the position was deleted.
    */
-  seek(start: CursorStart): boolean {
+  seek(start: ReadStart): boolean {
     this.close()
     if (!this.openAt(start)) return false
     this.expectedRecord = 0
     this.dropBelow = 'record' in start ? start.record : 0
-    this.ahead = []
+    this.copies = []
     this.soughtBefore = 0
     this.epoch = null
     const { header } = this
@@ -117,13 +117,13 @@ export class SegmentCursor {
     const records: SpoolRecord[] = []
     this.atEnd = false
     let others = 0
-    let held = 0
+    let loadedBytes = 0
     const take = (record: SpoolRecord) => {
-      held += each?.(record) ?? record.dataBytes
+      loadedBytes += each?.(record) ?? record.dataBytes
       records.push(record)
     }
-    while (records.length + others < limit && held < bytes) {
-      const copy = this.ahead.shift()
+    while (records.length + others < limit && loadedBytes < bytes) {
+      const copy = this.copies.shift()
       if (copy !== undefined) {
         pass(this.ends, copy.topic, copy)
         take(copy)
@@ -184,8 +184,8 @@ export class SegmentCursor {
     const copies = copiesOf({ directory, behind: this.ordinal!, header, from, to }, this.files)
     if (copies.length === 0) return false
     this.expectedRecord = copies.at(-1)!.record + 1
-    this.ahead = topic === undefined ? copies : copies.filter((copy) => copy.topic === topic)
-    this.frames.again(frame)
+    this.copies = topic === undefined ? copies : copies.filter((copy) => copy.topic === topic)
+    this.frames.rewind(frame)
     return true
   }
 
@@ -218,7 +218,7 @@ export class SegmentCursor {
     return null
   }
 
-  private openAt(start: CursorStart): boolean {
+  private openAt(start: ReadStart): boolean {
     for (let tries = 1; ; tries++) {
       try {
         const ordinal = segmentOf(this.options.directory, start, this.files)

@@ -5,18 +5,18 @@ import { readSegmentHeader } from './header.ts'
 import { type Counters, listSegments, type SegmentFile } from './writer.ts'
 
 /** The start: a record of the spool, or an offset of a topic. */
-export type CursorStart = { readonly record: number } | { readonly topic: SpoolTopic; readonly offset: number }
+export type ReadStart = { readonly record: number } | { readonly topic: SpoolTopic; readonly offset: number }
 
 /** The number of a segment's first record, in the unit of the start. */
-export const numberIn = (header: SegmentHeader, start: CursorStart): number =>
+export const numberIn = (header: SegmentHeader, start: ReadStart): number =>
   'record' in start ? header.record : header[start.topic]
-export const numberFrom = (start: CursorStart): number => ('record' in start ? start.record : start.offset)
+export const numberFrom = (start: ReadStart): number => ('record' in start ? start.record : start.offset)
 
 /**
  * The ordinal of the last segment that begins at or below a position; the oldest one when all begin above it; null
  * without segments.
  */
-export const segmentOf = (directory: string, start: CursorStart, files: Files): number | null => {
+export const segmentOf = (directory: string, start: ReadStart, files: Files): number | null => {
   const segments = listSegments(directory, files)
   let low = 0
   let high = segments.length - 1

@@ -17,8 +17,8 @@ export {
 export { type FrameSubject, MOST_READ } from './frame-subject.ts'
 export { readSegmentHeader } from './header.ts'
 export { framesIn } from './packed-frames.ts'
-export { cachedPagesOf } from './page-cache-hints.ts'
-export { SegmentCursor } from './reader.ts'
+export { pageCacheHintsOf } from './page-cache-hints.ts'
+export { SegmentReader } from './reader.ts'
 export type { SpoolRecord } from './record.ts'
 export { forgetRefusal, noteRefusal, wasRefused } from './sync-refusal.ts'
 export {

@@ -9,7 +9,7 @@ import type { SegmentHeader, SpoolTopic } from './frame.ts'
 import { subjectOf } from './frame-subject.ts'
 import { segmentHead } from './header.ts'
 import { BatchPacker } from './pack.ts'
-import type { CachedPages } from './page-cache-hints.ts'
+import type { PageCacheHints } from './page-cache-hints.ts'
 import { noteRefusal } from './sync-refusal.ts'
 
 /** The next number of each kind: of the spool, and in each topic. */
@@ -65,7 +65,7 @@ export interface SegmentWriterDeps {
   /** Retains what was written until it is synced, so that it can be written again elsewhere when a sync fails. */
   readonly keepUnsynced: boolean
   /** Page-cache hints for what was written; null: none. */
-  readonly cached?: CachedPages | null
+  readonly pageCache?: PageCacheHints | null
   /** The records that the head of a new segment repeats. */
   carried(): Iterable<CarriedFrame>
   onSegment?(ordinal: number, header: SegmentHeader): void
@@ -87,7 +87,7 @@ export class SegmentWriter {
   private ordinal: number
   private segmentSize = 0
   /** The unpacked bytes of its records and its head, and the limit at which it is full. */
-  private segmentHeld = 0
+  private unpackedBytes = 0
   private segmentLimit = 0
   /** Null: batches with a sync of their own are not packed, nor where the packer is unavailable. */
   private readonly packer: BatchPacker | null
@@ -114,7 +114,7 @@ export class SegmentWriter {
   }
 
   /** Segments with records from here on, and the one before them, must not be deleted. */
-  get keptFrom(): number {
+  get retainedFrom(): number {
     return this.headUnsynced ? 0 : this.neededFrom
   }
 
@@ -157,7 +157,7 @@ export class SegmentWriter {
     if (batch.bytes === 0) return
     const { buffer, bytes } = this.seal()
     if (this.isAbandoned) this.rewriteUnsynced()
-    if (this.descriptor === null || (this.written === 0 && this.segmentHeld + batch.bytes > this.segmentLimit))
+    if (this.descriptor === null || (this.written === 0 && this.unpackedBytes + batch.bytes > this.segmentLimit))
       this.open()
     const descriptor = this.descriptor!
     while (this.written < bytes) {
@@ -166,8 +166,8 @@ export class SegmentWriter {
       this.written += count
       this.segmentSize += count
     }
-    this.segmentHeld += batch.bytes
-    this.deps.cached?.wrote(this.path, this.segmentSize)
+    this.unpackedBytes += batch.bytes
+    this.deps.pageCache?.wrote(this.path, this.segmentSize)
     this.keep(batch.bytes)
     this.reset()
   }
@@ -299,7 +299,7 @@ export class SegmentWriter {
     this.headUnsynced = this.deps.keepUnsynced
     this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
     this.segmentSize = bytes.length
-    this.segmentHeld = bytes.length
+    this.unpackedBytes = bytes.length
     // Room for at least as much again as is carried: where more is open than fits a segment, every batch would open
     // one and copy all of it.
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)

@@ -4,9 +4,9 @@ import { failpoint } from '../../lib/process/failpoints.ts'
 import { APPEND_LIMITS } from '../append-limits.ts'
 import { type Files, nodeFiles } from '../files.ts'
 import { type AppendLimits, type EventLog, IndefiniteAppend, LogReplaced, RecordRefused } from '../port.ts'
-import { SegmentCursor, type SpoolRecord, type SpoolTopic } from '../segments/segments.ts'
+import { SegmentReader, type SpoolRecord, type SpoolTopic } from '../segments/segments.ts'
 import { readWatermark, setAside, writeWatermark } from '../spool/spool.ts'
-import { halvesOf, Lanes, type Shipment, type ShipTarget } from './shipments.ts'
+import { halvesOf, type Shipment, Shipments, type ShipTarget } from './shipments.ts'
 
 // The size of the sender's batches: as much as the log takes, and less for a while after that was too much.
 
@@ -113,8 +113,8 @@ const defaultBackoffMs = (attempt: number): number => Math.min(5_000, 100 * 2 **
 export const shipSpool = async (options: ShipOptions): Promise<boolean> => new Shipper(options).run()
 
 class Shipper {
-  private readonly cursor: SegmentCursor
-  private readonly lanes: Lanes
+  private readonly reader: SegmentReader
+  private readonly shipments: Shipments
   private readonly sizes: AppendSizes
   private readonly files: Files
   private record: number
@@ -131,10 +131,10 @@ class Shipper {
     const { directory, files = nodeFiles } = options
     this.files = files
     this.sizes = new AppendSizes(options.log.limits ?? APPEND_LIMITS)
-    this.lanes = new Lanes(options.targets, this.sizes)
+    this.shipments = new Shipments(options.targets, this.sizes)
     this.record = readWatermark(directory, 'sender', 'spool', files)
     this.written = this.record
-    this.cursor = new SegmentCursor({
+    this.reader = new SegmentReader({
       directory,
       files,
       // A batch is delivered before the next one is read.
@@ -156,9 +156,9 @@ class Shipper {
       }
       while (!signal.aborted) {
         const { records, bytes } = this.sizes.limits
-        const batch = this.cursor.next(records, bytes - LEFT_BYTES, this.load)
+        const batch = this.reader.next(records, bytes - LEFT_BYTES, this.load)
         if (batch.length > 0) {
-          if (this.options.afterSync === true) await this.files.sync(this.cursor.file!.descriptor)
+          if (this.options.afterSync === true) await this.files.sync(this.reader.file!.descriptor)
           await this.deliver(batch)
           this.sizes.delivered()
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
@@ -168,10 +168,10 @@ class Shipper {
           }
           continue
         }
-        if (!this.cursor.atEnd) continue
+        if (!this.reader.atEnd) continue
         // Numbers without a record, after a failure of the disk.
-        if (this.cursor.ends.record > this.record) this.advance(this.cursor.ends.record)
-        this.saveAndTell()
+        if (this.reader.ends.record > this.record) this.advance(this.reader.ends.record)
+        this.saveAndReport()
         if (drain) return true
         await more(signal)
       }
@@ -181,7 +181,7 @@ class Shipper {
         this.save()
       } finally {
         // Also where the disk refuses the watermark: the next attempt opens the segment again.
-        this.cursor.close()
+        this.reader.close()
       }
     }
   }
@@ -191,11 +191,11 @@ class Shipper {
    */
   private seek(): boolean {
     try {
-      return this.cursor.seek({ record: this.record })
+      return this.reader.seek({ record: this.record })
     } catch (error) {
       if (!(error instanceof LogReplaced)) throw error
       this.record = 0
-      return this.cursor.seek({ record: 0 })
+      return this.reader.seek({ record: 0 })
     }
   }
 
@@ -209,7 +209,7 @@ class Shipper {
     if (isDue || gatherMs === 0) this.report()
   }
 
-  private saveAndTell(): void {
+  private saveAndReport(): void {
     this.save()
     if (this.reported !== this.record) this.report()
   }
@@ -227,27 +227,27 @@ class Shipper {
     this.options.onProgress({ directory, record: this.record, ...this.counts, problem: this.problem })
   }
 
-  private readonly load = (source: SpoolRecord): number => this.lanes.load(source)
+  private readonly load = (source: SpoolRecord): number => this.shipments.load(source)
 
   /**
    * One loaded batch: its partitions in parallel, each in order. Returns when the log has all of it, or when aborted.
    */
   private async deliver(batch: readonly SpoolRecord[]): Promise<void> {
     await Promise.all(
-      this.lanes.unload().map(async (shipments) => {
-        for (const shipment of shipments) await this.insist(shipment)
+      this.shipments.unload().map(async (shipments) => {
+        for (const shipment of shipments) await this.sendUntilTaken(shipment)
       }),
     )
     this.counts.lagMs = Math.max(0, this.options.nowMs() - batch.at(-1)!.atMs)
   }
 
   /** Sends the same records until the log has them, or refuses one of them for good. */
-  private async insist(shipment: Shipment): Promise<void> {
+  private async sendUntilTaken(shipment: Shipment): Promise<void> {
     // Loaded before the size was reduced.
     if (this.sizes.isTooMuch(shipment)) return this.inHalves(shipment)
     const { log, signal, backoffMs = defaultBackoffMs } = this.options
     for (let attempt = 0; !signal.aborted; attempt++) {
-      let isUnanswered: boolean
+      let isWithoutResponse: boolean
       try {
         failpoint('sender_before_append')
         await log.append(shipment.topic, shipment.partition, shipment.records, signal)
@@ -261,7 +261,7 @@ class Shipper {
         if (error instanceof RecordRefused && (await this.refused(shipment, error))) return
         this.counts.resent++
         this.stuck(error instanceof Error ? error.message : String(error))
-        isUnanswered = error instanceof IndefiniteAppend
+        isWithoutResponse = error instanceof IndefiniteAppend
       }
       await sleep(backoffMs(attempt), signal)
       if (attempt + 1 >= WHOLE_TRIES && isUnanswered && this.sizes.mayBeTooMuch(shipment))
@@ -287,20 +287,20 @@ class Shipper {
       record: source.record,
       type: source.type,
     })
-    const kept = setAside(
+    const isStored = setAside(
       this.options.directory,
       'refused.jsonl',
       `${line}\n${new TextDecoder().decode(value)}\n`,
       this.files,
     )
-    if (!kept) return false
+    if (!isStored) return false
     this.refusedInARow++
     this.counts.refused++
     return true
   }
 
   private async inHalves(shipment: Shipment): Promise<void> {
-    for (const half of halvesOf(shipment)) await this.insist(half)
+    for (const half of halvesOf(shipment)) await this.sendUntilTaken(half)
   }
 
   private stuck(problem: string): void {

@@ -12,7 +12,7 @@ export interface ShipTarget {
 }
 
 /** The shipments of one partition, in order. */
-interface Lane {
+interface ShipmentQueue {
   readonly topic: string
   readonly partition: number
   readonly shipments: Shipment[]
@@ -42,7 +42,7 @@ export const halvesOf = (shipment: Shipment): Shipment[] => {
 interface Destination {
   readonly subject: string
   readonly keyBytes: number
-  readonly lane: Lane
+  readonly queue: ShipmentQueue
   readonly heads: EnvelopeHead[]
 }
 
@@ -62,10 +62,10 @@ interface Route {
 }
 
 /** Sorts records into shipments. Routes of subjects are cached from batch to batch (`bench -- tricks`, lanes). */
-export class Lanes {
+export class Shipments {
   private readonly bySubject = { requests: new Map<string, Destination>(), operations: new Map<string, Destination>() }
-  private readonly byPartition = new Map<string, Lane>()
-  private loaded: Lane[] = []
+  private readonly byPartition = new Map<string, ShipmentQueue>()
+  private loaded: ShipmentQueue[] = []
   private readonly routes: Route[] = []
   private nextRoute = 0
 
@@ -77,11 +77,11 @@ export class Lanes {
   /** Returns its bytes in an append. */
   load(source: SpoolRecord): number {
     const { head, destination } = this.routeOf(source)
-    const { lane, subject, keyBytes } = destination
-    if (lane.shipments.length === 0) this.loaded.push(lane)
+    const { queue, subject, keyBytes } = destination
+    if (queue.shipments.length === 0) this.loaded.push(queue)
     const record = new SpooledEnvelope(source, head, subject)
     const bytes = record.valueBound + keyBytes
-    const last = lane.shipments.at(-1)
+    const last = queue.shipments.at(-1)
     const { limits } = this.sizes
     const isLong = bytes > limits.longestBytes
     const fits =
@@ -90,9 +90,9 @@ export class Lanes {
       last.records.length < limits.records &&
       last.bytes + bytes <= limits.bytes &&
       !last.isAlone
-    const { topic, partition } = lane
+    const { topic, partition } = queue
     const shipment: Shipment = fits ? last : { topic, partition, records: [], bytes: 0, isAlone: isLong }
-    if (!fits) lane.shipments.push(shipment)
+    if (!fits) queue.shipments.push(shipment)
     shipment.records.push(record)
     shipment.bytes += bytes
     return bytes
@@ -121,15 +121,15 @@ export class Lanes {
   }
 
   private destinationOf(kind: SpoolTopic, subject: string): Destination {
-    const known = this.bySubject[kind].get(subject)
-    if (known !== undefined) return known
+    const existing = this.bySubject[kind].get(subject)
+    if (existing !== undefined) return existing
     if (this.bySubject[kind].size >= MOST_SUBJECTS) this.bySubject[kind].clear()
     const { topic, partitions } = this.targets[kind]
     const partition = partitionOf(subject, partitions)
     const name = `${topic}/${partition}`
-    const lane = this.byPartition.get(name) ?? { topic, partition, shipments: [] }
-    this.byPartition.set(name, lane)
-    const made = { subject, keyBytes: Buffer.byteLength(subject), lane, heads: [] }
+    const queue = this.byPartition.get(name) ?? { topic, partition, shipments: [] }
+    this.byPartition.set(name, queue)
+    const made = { subject, keyBytes: Buffer.byteLength(subject), queue, heads: [] }
     this.bySubject[kind].set(subject, made)
     return made
   }

@@ -34,10 +34,10 @@ export interface Sender {
   /** Pass it to `openSpool` as `onFlushed`: wakes the thread at once. A few microseconds. */
   wake(): void
   /**
-   * Ships the spool of a dead process to its end, then deletes it, once nothing else needs it (`isOver` resolves false
+   * Ships the spool of a dead process to its end, then deletes it, once nothing else needs it (`isUnneeded` resolves false
    * where something does). Settle its orphans first.
    */
-  drain(adopted: LocalSpool, isOver?: Promise<boolean>): void
+  drain(adopted: LocalSpool, isUnneeded?: Promise<boolean>): void
   status(): SenderStatus
   /** Ends the thread. Unshipped records stay in the spool. */
   stop(): Promise<void>
@@ -52,10 +52,10 @@ interface SpoolOfThread {
   readonly spool: LocalSpool
   readonly drain: boolean
   /** Of a spool that is drained. */
-  readonly isOver: Promise<boolean>
+  readonly isUnneeded: Promise<boolean>
 }
 
-const AT_ONCE = Promise.resolve(true)
+const UNNEEDED = Promise.resolve(true)
 
 class SenderThread implements Sender {
   private readonly bell = new Int32Array(new SharedArrayBuffer(4))
@@ -69,7 +69,7 @@ class SenderThread implements Sender {
   private stopping = false
 
   constructor(private readonly options: SenderOptions) {
-    this.spools.set(options.spool.directory, { spool: options.spool, drain: false, isOver: AT_ONCE })
+    this.spools.set(options.spool.directory, { spool: options.spool, drain: false, isUnneeded: UNNEEDED })
     this.worker = this.spawn()
   }
 
@@ -78,9 +78,9 @@ class SenderThread implements Sender {
     Atomics.notify(this.bell, 0)
   }
 
-  drain(adopted: LocalSpool, isOver = AT_ONCE): void {
-    this.spools.set(adopted.directory, { spool: adopted, drain: true, isOver })
-    this.post({ tell: 'ship', spool: { directory: adopted.directory, drain: true } })
+  drain(adopted: LocalSpool, isUnneeded = UNNEEDED): void {
+    this.spools.set(adopted.directory, { spool: adopted, drain: true, isUnneeded })
+    this.post({ type: 'ship', spool: { directory: adopted.directory, drain: true } })
   }
 
   status(): SenderStatus {
@@ -98,7 +98,7 @@ class SenderThread implements Sender {
     })
     // A thread that hangs in the log's client is ended: its watermark is only lower than it could be.
     const limit = setTimeout(() => this.stopped?.(), STOP_LIMIT_MS)
-    this.post({ tell: 'stop' })
+    this.post({ type: 'stop' })
     await ended
     clearTimeout(limit)
     this.worker.terminate()
@@ -110,14 +110,14 @@ class SenderThread implements Sender {
 
   private spawn(): Worker {
     const worker = new Worker(ownModuleUrl('src/log/sender/worker'))
-    worker.addEventListener('message', ({ data }: MessageEvent<FromSender>) => this.heard(data))
+    worker.addEventListener('message', ({ data }: MessageEvent<FromSender>) => this.received(data))
     worker.addEventListener('error', ({ message }) => this.died(worker, message))
     worker.addEventListener('close', () => this.died(worker, 'the thread ended'))
     const { logModule, logFactory, logOptions, targets, afterSync, gatherMs } = this.options
     const spools: SpoolToShip[] = [...this.spools].map(([directory, { drain }]) => ({ directory, drain }))
     const bell = this.bell.buffer
     const start = {
-      tell: 'start',
+      type: 'start',
       logModule,
       logFactory,
       logOptions,
@@ -131,16 +131,16 @@ class SenderThread implements Sender {
     return worker
   }
 
-  private heard(message: FromSender): void {
-    if (message.tell === 'progress') {
+  private received(message: FromSender): void {
+    if (message.type === 'progress') {
       const { directory, record } = message.progress
       this.progress.set(directory, message.progress)
       this.failures.delete(directory)
       this.spools.get(directory)?.spool.shipped(record)
-    } else if (message.tell === 'failed') {
+    } else if (message.type === 'failed') {
       this.failures.set(message.directory, message.problem)
       this.options.onProblem?.(message.problem)
-    } else if (message.tell === 'drained') this.drained(message.directory)
+    } else if (message.type === 'drained') this.drained(message.directory)
     else this.stopped?.()
   }
 
@@ -149,8 +149,8 @@ class SenderThread implements Sender {
     this.spools.delete(directory)
     this.progress.delete(directory)
     this.failures.delete(directory)
-    entry?.isOver
-      .then((isOver) => entry.spool.close({ remove: isOver }))
+    entry?.isUnneeded
+      .then((isUnneeded) => entry.spool.close({ remove: isUnneeded }))
       .catch((error: unknown) => {
         this.options.onProblem?.(`${directory} is shipped and could not be removed: ${String(error)}`)
       })

@@ -15,7 +15,7 @@ export interface SpoolToShip {
 
 export type ToSender =
   | (ThreadLog & {
-      readonly tell: 'start'
+      readonly type: 'start'
       readonly targets: Readonly<Record<SpoolTopic, ShipTarget>>
       readonly afterSync: boolean
       readonly gatherMs: number
@@ -23,14 +23,14 @@ export type ToSender =
       /** One int32, counted up and notified after each write of a spool. */
       readonly bell: SharedArrayBuffer
     })
-  | { readonly tell: 'ship'; readonly spool: SpoolToShip }
-  | { readonly tell: 'stop' }
+  | { readonly type: 'ship'; readonly spool: SpoolToShip }
+  | { readonly type: 'stop' }
 
 export type FromSender =
-  | { readonly tell: 'progress'; readonly progress: ShipProgress }
-  | { readonly tell: 'drained'; readonly directory: string }
-  | { readonly tell: 'failed'; readonly directory: string; readonly problem: string }
-  | { readonly tell: 'stopped' }
+  | { readonly type: 'progress'; readonly progress: ShipProgress }
+  | { readonly type: 'drained'; readonly directory: string }
+  | { readonly type: 'failed'; readonly directory: string; readonly problem: string }
+  | { readonly type: 'stopped' }
 
 declare const self: Worker
 
@@ -38,7 +38,7 @@ declare const self: Worker
 const LONGEST_WAIT_MS = 250
 const AFTER_FAILURE_MS = 1_000
 
-const tell = (message: FromSender): void => self.postMessage(message)
+const post = (message: FromSender): void => self.postMessage(message)
 const stopping = new AbortController()
 let ship: ((spool: SpoolToShip) => void) | null = null
 const loops = new Set<Promise<void>>()
@@ -46,15 +46,15 @@ let opened: EventLog | null = null
 
 /** Resolves when the bell rang since the last call, or after a timeout. */
 const listen = (bell: Int32Array<SharedArrayBuffer>) => {
-  let heard = -1
+  let lastRing = -1
   return async (): Promise<void> => {
     const now = Atomics.load(bell, 0)
-    if (now === heard) await Atomics.waitAsync(bell, 0, now, LONGEST_WAIT_MS).value
-    else heard = now
+    if (now === lastRing) await Atomics.waitAsync(bell, 0, now, LONGEST_WAIT_MS).value
+    else lastRing = now
   }
 }
 
-const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<void> => {
+const start = async (message: Extract<ToSender, { type: 'start' }>): Promise<void> => {
   const log = await openThreadLog(message)
   opened = log
   const bell = new Int32Array(message.bell)
@@ -71,9 +71,9 @@ const start = async (message: Extract<ToSender, { tell: 'start' }>): Promise<voi
           signal: stopping.signal,
           nowMs: Date.now,
           more: listen(bell),
-          onProgress: (progress) => tell({ tell: 'progress', progress }),
+          onProgress: (progress) => post({ type: 'progress', progress }),
         })
-        if (drained) tell({ tell: 'drained', directory })
+        if (drained) post({ type: 'drained', directory })
         return
       } catch (error) {
         // A failure of the disk, or a missing segment: reported, and retried from the watermark.
@@ -94,11 +94,11 @@ const stop = async (): Promise<void> => {
   stopping.abort()
   await Promise.all(loops)
   await opened?.close()
-  tell({ tell: 'stopped' })
+  post({ type: 'stopped' })
 }
 
 let started: Promise<void> = Promise.resolve()
 self.onmessage = ({ data }: MessageEvent<ToSender>) => {
-  if (data.tell === 'start') started = start(data)
-  else started = started.then(() => (data.tell === 'ship' ? ship?.(data.spool) : stop()))
+  if (data.type === 'start') started = start(data)
+  else started = started.then(() => (data.type === 'ship' ? ship?.(data.spool) : stop()))
 }

@@ -76,17 +76,17 @@ export class Backlog {
   }
 
   /**
-   * Removes and returns the segments that lie wholly below the watermark and below `heldFrom`, and ended before a
+   * Removes and returns the segments that lie wholly below the watermark and below `retainFrom`, and ended before a
    * time, oldest first. Never the newest.
    */
-  takeDeletable(endedBeforeMs: number, heldFrom = Number.POSITIVE_INFINITY): SegmentMark[] {
+  takeDeletable(endedBeforeMs: number, retainFrom = Number.POSITIVE_INFINITY): SegmentMark[] {
     let count = 0
     for (let at = 1; at < this.segments.length; at++) {
       const following = this.segments[at]!
       // A power cut may have taken copies whose originals survived. The originals are needed up to the next segment
       // that begins without copies.
       if (following.repeats) continue
-      if (!passed(following, this.watermark) || following.atMs >= endedBeforeMs || following.record > heldFrom) break
+      if (!passed(following, this.watermark) || following.atMs >= endedBeforeMs || following.record > retainFrom) break
       count = at
     }
     return this.segments.splice(0, count)

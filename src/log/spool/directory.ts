@@ -6,7 +6,7 @@ import { newId } from '../../lib/crypto/ids.ts'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import { isName } from '../envelope.ts'
 import { type Files, nodeFiles, writeWhole } from '../files.ts'
-import type { HeldLock } from '../lock.ts'
+import type { DirectoryLock } from '../lock.ts'
 import type { SpoolTopic } from '../segments/segments.ts'
 
 export interface ClaimedSpool {
@@ -14,7 +14,7 @@ export interface ClaimedSpool {
   readonly directory: string
   /** Made with the directory; the epoch is new at each start. */
   readonly instance: string
-  readonly lock: HeldLock
+  readonly lock: DirectoryLock
 }
 
 export const spoolDirectory = (dataDir: string, number: number): string => join(dataDir, 'spool', String(number))
@@ -31,7 +31,7 @@ export const spoolNumbers = (dataDir: string, files: Files = nodeFiles): number[
 }
 
 /** Removes folders of a `removeSpool` that was interrupted. One that is being removed now is locked. */
-const removeGone = (dataDir: string, files: Files): void => {
+const removeInterrupted = (dataDir: string, files: Files): void => {
   const root = join(dataDir, 'spool')
   if (files.size(root) === null) return
   for (const name of files.list(root)) {
@@ -48,7 +48,7 @@ const removeGone = (dataDir: string, files: Files): void => {
  * the process.
  */
 export const claimSpool = (dataDir: string, files: Files = nodeFiles): ClaimedSpool => {
-  removeGone(dataDir, files)
+  removeInterrupted(dataDir, files)
   for (const number of spoolNumbers(dataDir, files)) {
     const claimed = claimNumber(dataDir, number, files)
     if (claimed !== null) return claimed
@@ -78,8 +78,8 @@ const claimNumber = (dataDir: string, number: number, files: Files): ClaimedSpoo
 
 const instanceOf = (directory: string, files: Files): string => {
   const path = join(directory, 'instance')
-  const known = files.size(path) === null ? '' : files.readWhole(path).toString('utf8').trim()
-  if (isName(known)) return known
+  const stored = files.size(path) === null ? '' : files.readWhole(path).toString('utf8').trim()
+  if (isName(stored)) return stored
   // Durable before anything is written under the name: readers would skip records of an instance whose name a power
   // cut took.
   const instance = newId('ins')
@@ -102,10 +102,10 @@ export const replaceDurably = (directory: string, name: string, text: string, fi
  * spool that is being deleted.
  */
 export const removeSpool = (claimed: ClaimedSpool, files: Files = nodeFiles): void => {
-  const gone = `${claimed.directory}.gone-${randomBytes(6).toString('hex')}`
-  files.rename(claimed.directory, gone)
+  const renamed = `${claimed.directory}.gone-${randomBytes(6).toString('hex')}`
+  files.rename(claimed.directory, renamed)
   try {
-    files.removeDirectory(gone)
+    files.removeDirectory(renamed)
   } finally {
     claimed.lock.release()
   }

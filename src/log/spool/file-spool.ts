@@ -5,7 +5,7 @@ import { failpoint } from '../../lib/process/failpoints.ts'
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import { type Files, fileErrorCode, nodeFiles } from '../files.ts'
 import { RecordRefused } from '../port.ts'
-import { cachedPagesOf, isLonger, SegmentWriter, type SpoolTopic, segmentPath } from '../segments/segments.ts'
+import { isLonger, pageCacheHintsOf, SegmentWriter, type SpoolTopic, segmentPath } from '../segments/segments.ts'
 import { Backlog } from './backlog.ts'
 import { makeBallast } from './ballast.ts'
 import { type ClaimedSpool, removeSpool } from './directory.ts'
@@ -82,7 +82,7 @@ export class FileSpool implements LocalSpool {
       nextOrdinal: this.recovered.nextOrdinal,
       neededFrom: this.recovered.neededFrom,
       keepUnsynced: this.options.durability === 'host',
-      cached: cachedPagesOf(options.keeping, files),
+      pageCache: pageCacheHintsOf(options.keeping, files),
       carried: () => this.recovered.open.carried(),
       onSegment: (ordinal, header) => {
         this.backlogMarks.began(markOf({ ordinal, path: segmentPath(directory, ordinal), bytes: 0 }, header, unmarked))
@@ -137,8 +137,8 @@ export class FileSpool implements LocalSpool {
     if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else if (!this.scheduled) {
       this.scheduled = true
-      if (this.options.atEnd === undefined) stages.atEnd(this.endOfTurn)
-      else this.options.atEnd(this.endOfTurn)
+      if (this.options.atEnd === undefined) stages.atEnd(this.endOfIteration)
+      else this.options.atEnd(this.endOfIteration)
     }
     return waiter.appended
   }
@@ -204,7 +204,7 @@ export class FileSpool implements LocalSpool {
     else this.claimed.lock.release()
   }
 
-  private readonly endOfTurn = (): void => {
+  private readonly endOfIteration = (): void => {
     this.scheduled = false
     this.flush()
   }
@@ -280,8 +280,8 @@ export class FileSpool implements LocalSpool {
     const retentionMs = keeping.until === 'shipped' ? 0 : keeping.retentionMs
     if (retentionMs === null) return
     const before = keeping.until === 'shipped' ? Number.POSITIVE_INFINITY : nowMs() - retentionMs
-    const heldFrom = Math.min(this.options.heldFrom?.() ?? Number.POSITIVE_INFINITY, this.writer.keptFrom - 1)
-    const deletable = this.backlogMarks.takeDeletable(before, heldFrom)
+    const retainFrom = Math.min(this.options.retainFrom?.() ?? Number.POSITIVE_INFINITY, this.writer.retainedFrom - 1)
+    const deletable = this.backlogMarks.takeDeletable(before, retainFrom)
     for (const path of deletable.flatMap((mark) => [...mark.headless, mark.path])) {
       try {
         this.files.remove(path)

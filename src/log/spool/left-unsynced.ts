@@ -26,7 +26,7 @@ const APART_MS = 500
 export const syncSegments = async (directory: string, files: Files, pause = sleep): Promise<number> => {
   const isRefused = wasRefused(directory, files)
   let refusals = 0
-  for (const { path } of doubtful(listSegments(directory, files), files)) {
+  for (const { path } of unsyncedSegments(listSegments(directory, files), files)) {
     if (!isRefused && (await synced(path, files))) continue
     if (!isRefused) {
       refusals++
@@ -42,7 +42,7 @@ export const syncSegments = async (directory: string, files: Files, pause = slee
 }
 
 /** The newest segments, back to the head before which everything is durable. Oldest first. */
-const doubtful = (segments: readonly SegmentFile[], files: Files): SegmentFile[] => {
+const unsyncedSegments = (segments: readonly SegmentFile[], files: Files): SegmentFile[] => {
   const found: SegmentFile[] = []
   let from: number | null = null
   for (const segment of segments.toReversed()) {

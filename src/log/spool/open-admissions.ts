@@ -81,7 +81,7 @@ export class OpenAdmissions {
    * Until `recovered`: settled by what was read so far. A later head, written before that was durable, may still carry
    * them.
    */
-  private readonly over = new Set<RecordId>()
+  private readonly settledIds = new Set<RecordId>()
 
   get size(): number {
     return this.byRecord.size + this.own.size
@@ -122,13 +122,13 @@ export class OpenAdmissions {
   settledBefore(data: string): void {
     const admission = admissionOf(data)
     if (admission === null) return
-    this.over.add(admission)
+    this.settledIds.add(admission)
     this.settled(admission)
   }
 
   /** All records of the start are read. */
   recovered(): void {
-    this.over.clear()
+    this.settledIds.clear()
   }
 
   /** The records that the head of the next segment repeats. */
@@ -154,7 +154,7 @@ export class OpenAdmissions {
 
   private admitted(recordId: RecordId, subject: string, atMs: number, data: string): void {
     this.settled(recordId) // a copy takes the place of the one before
-    if (this.over.has(recordId)) return
+    if (this.settledIds.has(recordId)) return
     const requestId = textAfter(data, ID) ?? recordId
     const other = this.byRequest.get(requestId) ?? null
     const tracked: Tracked = { recordId, subject, atMs, data, requestId, attempts: NO_ATTEMPTS, other }

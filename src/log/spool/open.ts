@@ -38,7 +38,7 @@ export interface SpoolOptions {
   /** Makes the id of this start of the process; random when not given. */
   readonly newEpoch?: () => string
   /** The first record that another reader still needs, whatever the watermarks are. */
-  heldFrom?(): number
+  retainFrom?(): number
   /** Runs a task at the end of this iteration of the event loop; on the serving thread when not given. */
   atEnd?(task: () => void): void
   /** After each write: everything below `end` is in the file. */

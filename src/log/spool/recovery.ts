@@ -162,8 +162,8 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
     return { next, nextOrdinal: 1, open, damaged: 0, tornBytes: 0, needsHead, neededFrom: null }
   }
   const scans = lastSegments(segments, files)
-  const doubts = scans.flatMap(({ header }) => header?.unsynced ?? [])
-  const neededFrom = doubts.length === 0 ? null : Math.min(...doubts)
+  const unsyncedFrom = scans.flatMap(({ header }) => header?.unsynced ?? [])
+  const neededFrom = unsyncedFrom.length === 0 ? null : Math.min(...unsyncedFrom)
   if (neededFrom !== null) readBefore(segments.slice(0, segments.length - scans.length), neededFrom, next, open, files)
   let damaged = 0
   for (const [index, scan] of scans.entries()) {

@@ -17,10 +17,10 @@ const MOST_LISTED = 10_000
 /** The capabilities that the listing reports; null when it reports none. */
 const listedCapabilities = (model: Json): readonly Capability[] | null => {
   if (!isObject(model.capabilities)) return null
-  const says = (name: string) => objectOf(objectOf(model.capabilities)[name]).supported === true
+  const supports = (name: string) => objectOf(objectOf(model.capabilities)[name]).supported === true
   const proven: Capability[] = ['chat', 'streaming', 'tools', 'parallel_tool']
-  if (says('structured_outputs')) proven.push('json_schema')
-  if (says('image_input')) proven.push('vision')
+  if (supports('structured_outputs')) proven.push('json_schema')
+  if (supports('image_input')) proven.push('vision')
   return proven
 }
 

@@ -16,7 +16,7 @@ import {
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { joinUrl } from '../shared/target-url.ts'
-import { ownFields, stopsOf } from '../shared/vendor-fields.ts'
+import { stopsOf, vendorFields } from '../shared/vendor-fields.ts'
 import { convertMessages } from './messages.ts'
 
 /** `max_tokens` is required upstream. Used only when neither the client nor the catalogue sets a limit. */
@@ -164,7 +164,7 @@ export const messagesBody = (
     shaping.push(`max_tokens ${DEFAULT_MAX_TOKENS}: required, and the catalogue knows none`)
   const { system, messages } = convertMessages(body.messages)
   const out: Record<string, unknown> = {
-    ...ownFields('anthropic', body, HANDLED, (text) => shaping.push(text)),
+    ...vendorFields('anthropic', body, HANDLED, (text) => shaping.push(text)),
     model,
     max_tokens: limit ?? target.maxOutputTokens ?? DEFAULT_MAX_TOKENS,
     ...(system.length > 0 ? { system } : {}),

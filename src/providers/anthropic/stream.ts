@@ -5,7 +5,7 @@ import { ChunkWriter } from '../shared/client-wire.ts'
 import { JSON_TOOL } from '../shared/converting.ts'
 import { malformed } from '../shared/failure.ts'
 import { type Json, objectOf, parseExactJson, textOf } from '../shared/read-json.ts'
-import { passOver } from '../shared/unreadable.ts'
+import { skipUnreadable } from '../shared/unreadable.ts'
 import { anthropicFinish, anthropicInBand, anthropicUsage, cacheWriteTokens } from './answer.ts'
 
 interface OpenBlock {
@@ -31,7 +31,7 @@ class AnthropicDecoder implements StreamDecoder {
   readonly #reading: Reading | undefined
   readonly #chunks: ChunkWriter
   readonly #blocks = new Map<unknown, OpenBlock>()
-  #seen = 0
+  #blockCount = 0
   #calls = 0
   #byTool = false
   #rawUsage: Record<string, unknown> = {}
@@ -51,7 +51,7 @@ class AnthropicDecoder implements StreamDecoder {
     const value = parseExactJson(data)
     if (!isObject(value)) {
       if (event === 'error') throw anthropicInBand({ message: data }, this.#reading)
-      this.unreadable = passOver(data, this.unreadable, this.complete)
+      this.unreadable = skipUnreadable(data, this.unreadable, this.complete)
       return NOTHING
     }
     const type = textOf(value.type) ?? event
@@ -100,7 +100,7 @@ class AnthropicDecoder implements StreamDecoder {
   }
 
   #open(index: unknown, block: Json): readonly StreamPart[] {
-    if (++this.#seen > MOST_BLOCKS) throw malformed('it has too many blocks')
+    if (++this.#blockCount > MOST_BLOCKS) throw malformed('it has too many blocks')
     const isTool = block.type === 'tool_use'
     const answer = isTool && block.name === JSON_TOOL
     const call = isTool && !answer ? this.#calls++ : null

@@ -53,8 +53,8 @@ class FrameParser implements EventParser {
   /**
    * The unfinished frame. Grown by doubling: a server that sends byte by byte costs no more than the frame's length.
    */
-  #held = new Uint8Array(0)
-  #heldBytes = 0
+  #buffered = new Uint8Array(0)
+  #bufferedBytes = 0
 
   constructor(readonly maxFrameBytes: number) {}
 
@@ -62,7 +62,7 @@ class FrameParser implements EventParser {
     const events: SseEvent[] = []
     let from = 0
     while (from < bytes.length) {
-      if (this.#heldBytes === 0) {
+      if (this.#bufferedBytes === 0) {
         const size = this.#sizeOf(bytes.subarray(from))
         if (size !== null && from + size <= bytes.length) {
           events.push(this.#read(bytes.subarray(from, from + size)))
@@ -70,11 +70,11 @@ class FrameParser implements EventParser {
           continue
         }
       }
-      from += this.#hold(bytes.subarray(from))
-      const size = this.#sizeOf(this.#held.subarray(0, this.#heldBytes))
-      if (size !== this.#heldBytes) continue
-      events.push(this.#read(this.#held.subarray(0, size)))
-      this.#heldBytes = 0
+      from += this.#buffer(bytes.subarray(from))
+      const size = this.#sizeOf(this.#buffered.subarray(0, this.#bufferedBytes))
+      if (size !== this.#bufferedBytes) continue
+      events.push(this.#read(this.#buffered.subarray(0, size)))
+      this.#bufferedBytes = 0
     }
     return events
   }
@@ -85,19 +85,19 @@ class FrameParser implements EventParser {
   }
 
   /** Takes no more than the unfinished frame needs; returns how many bytes that was. */
-  #hold(bytes: Uint8Array): number {
-    const held = this.#heldBytes
-    const size = held < PRELUDE_BYTES ? PRELUDE_BYTES : this.#sizeOf(this.#held.subarray(0, held))!
-    const taken = Math.min(size - held, bytes.length)
-    if (held + taken > this.#held.length) {
+  #buffer(bytes: Uint8Array): number {
+    const buffered = this.#bufferedBytes
+    const size = buffered < PRELUDE_BYTES ? PRELUDE_BYTES : this.#sizeOf(this.#buffered.subarray(0, buffered))!
+    const taken = Math.min(size - buffered, bytes.length)
+    if (buffered + taken > this.#buffered.length) {
       const grown = new Uint8Array(
-        Math.min(Math.max(held + taken, this.#held.length * 2, FIRST_BYTES), this.maxFrameBytes),
+        Math.min(Math.max(buffered + taken, this.#buffered.length * 2, FIRST_BYTES), this.maxFrameBytes),
       )
-      grown.set(this.#held.subarray(0, held))
-      this.#held = grown
+      grown.set(this.#buffered.subarray(0, buffered))
+      this.#buffered = grown
     }
-    this.#held.set(bytes.subarray(0, taken), held)
-    this.#heldBytes += taken
+    this.#buffered.set(bytes.subarray(0, taken), buffered)
+    this.#bufferedBytes += taken
     return taken
   }
 

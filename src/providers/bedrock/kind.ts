@@ -13,7 +13,7 @@ import { readListing } from './listing.ts'
 import { FAMILY_NAMES } from './models.ts'
 import { bedrockRequest } from './request.ts'
 import { bedrockStream } from './stream.ts'
-import { authorized, BEDROCK_URL, controlUrl, REGION, regionFlaw } from './target.ts'
+import { authorized, BEDROCK_URL, controlUrl, REGION, regionProblem } from './target.ts'
 
 // No seed and no json_mode: neither has a counterpart.
 const CAPABILITIES: readonly Capability[] = ['chat', 'streaming', 'tools', 'parallel_tool', 'json_schema', 'vision']
@@ -34,9 +34,10 @@ const ABOUT_CREDENTIALS = /\b(?:api key|bearer token|security token|credential)/
 
 const failure: ProviderKind['failure'] = (status, body, headers, reading) => {
   const parsed = objectOf(parseJson(body))
-  const said = headers.get('x-amzn-errortype') ?? textOf(parsed.__type) ?? textOf(objectOf(parsed.Output).__type) ?? ''
+  const errorType =
+    headers.get('x-amzn-errortype') ?? textOf(parsed.__type) ?? textOf(objectOf(parsed.Output).__type) ?? ''
   const message = textOf(parsed.message) ?? textOf(parsed.Message) ?? ''
-  const name = exceptionIn(said)
+  const name = exceptionIn(errorType)
   const meant = statusOfException(name) ?? status
   const readAs = meant === 403 && ABOUT_CREDENTIALS.test(message) ? 401 : meant
   const plain = isObject(parsed) && parsed.message === undefined && message !== '' ? JSON.stringify({ message }) : body
@@ -68,7 +69,7 @@ export const bedrock: ProviderKind = {
     structured_output: oneOf('native', 'tool'),
     control_url: textOption(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/i, 'an http or https address without a query'),
   },
-  flaw: regionFlaw,
+  problem: regionProblem,
   request: bedrockRequest,
   response: bedrockAnswer,
   usageIn: (body) => {

@@ -11,10 +11,10 @@ const NO_CHAT = /embed|rerank|stability\.|image|canvas|reel|sonic|pegasus|mareng
 /** The capabilities that the listing reports, and those that Converse gives every model; null when it reports none. */
 const capabilitiesOf = (model: Json): readonly Capability[] | null => {
   if (!Array.isArray(model.inputModalities)) return null
-  const known: Capability[] = ['chat', 'tools', 'parallel_tool', 'json_schema']
-  if (model.responseStreamingSupported !== false) known.push('streaming')
-  if (model.inputModalities.includes('IMAGE')) known.push('vision')
-  return known
+  const capabilities: Capability[] = ['chat', 'tools', 'parallel_tool', 'json_schema']
+  if (model.responseStreamingSupported !== false) capabilities.push('streaming')
+  if (model.inputModalities.includes('IMAGE')) capabilities.push('vision')
+  return capabilities
 }
 
 const named = (name: unknown, capabilities: readonly Capability[] | null): ListedModel[] =>

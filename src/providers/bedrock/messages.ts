@@ -54,13 +54,13 @@ class Converter {
         this.system.push(...this.#blocks(message.content, content, ['text']))
         break
       case 'user':
-        this.#say('user', this.#blocks(message.content, content, ['text', 'image_url', 'file', 'input_audio']))
+        this.#append('user', this.#blocks(message.content, content, ['text', 'image_url', 'file', 'input_audio']))
         break
       case 'tool':
-        this.#say('user', [this.#toolResult(message, param), ...cachePoint(message)])
+        this.#append('user', [this.#toolResult(message, param), ...cachePoint(message)])
         break
       case 'assistant':
-        this.#say('assistant', this.#assistant(message, param))
+        this.#append('assistant', this.#assistant(message, param))
         break
       default:
         throw refuse(`this provider has no counterpart for the role ${quoted(message.role)}`, `${param}.role`)
@@ -68,7 +68,7 @@ class Converter {
   }
 
   /** Roles must alternate, and tool results must be together: a following message of the same role joins it. */
-  #say(role: Message['role'], blocks: readonly Block[]): void {
+  #append(role: Message['role'], blocks: readonly Block[]): void {
     if (blocks.length === 0) return
     const last = this.messages.at(-1)
     if (last?.role === role) last.content.push(...blocks)

@@ -17,10 +17,12 @@ export const FAMILY_NAMES: readonly Family[] = [...FAMILIES.map(([family]) => fa
 
 /** The family of the target's model. */
 export const familyOf = ({ upstreamModel, options }: Target): Family => {
-  const known = FAMILIES.find(([, names]) => names.test(upstreamModel))
-  if (known !== undefined) return known[0]
-  const said = FAMILIES.find(([family]) => family === options.model_family)
-  return said !== undefined && /application-inference-profile|provisioned-model/.test(upstreamModel) ? said[0] : 'other'
+  const named = FAMILIES.find(([, names]) => names.test(upstreamModel))
+  if (named !== undefined) return named[0]
+  const configured = FAMILIES.find(([family]) => family === options.model_family)
+  return configured !== undefined && /application-inference-profile|provisioned-model/.test(upstreamModel)
+    ? configured[0]
+    : 'other'
 }
 
 // Claude 4.5 and 4.6 alone: Bedrock's copy of the schema lists none before and none after (September 2026).

@@ -14,7 +14,7 @@ import {
   refuseUnsupported,
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
-import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from '../shared/vendor-fields.ts'
+import { type Note, noteReplaced, stopsOf, vendorFields, vendorMembers } from '../shared/vendor-fields.ts'
 import { type Conversation, convertMessages } from './messages.ts'
 import { type Family, familyOf, novaReasons } from './models.ts'
 import { authorized, modelUrl } from './target.ts'
@@ -171,8 +171,8 @@ export const converseBody = (body: Json, target: Target): { body: Json; shaping:
   addTools(draft)
   addFormat(draft)
   const { note, conversation } = draft
-  const out = ownFields('bedrock', body, HANDLED, note)
-  const [inference, output, additional] = CONTAINERS.map((name) => ownMembers('bedrock', body[name], name, note))
+  const out = vendorFields('bedrock', body, HANDLED, note)
+  const [inference, output, additional] = CONTAINERS.map((name) => vendorMembers('bedrock', body[name], name, note))
   const { system, messages } = conversation
   if (system.length > 0) out.system = system
   out.messages = messages

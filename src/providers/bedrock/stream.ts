@@ -6,7 +6,7 @@ import { ChunkWriter } from '../shared/client-wire.ts'
 import { JSON_TOOL } from '../shared/converting.ts'
 import { malformed } from '../shared/failure.ts'
 import { type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
-import { passOver } from '../shared/unreadable.ts'
+import { skipUnreadable } from '../shared/unreadable.ts'
 import {
   bedrockFinish,
   bedrockInBand,
@@ -39,7 +39,7 @@ class BedrockDecoder implements StreamDecoder {
   readonly #reading: Reading | undefined
   readonly #chunks: ChunkWriter
   readonly #blocks = new Map<unknown, OpenBlock>()
-  #seen = 0
+  #blockCount = 0
   #calls = 0
   #byTool = false
   #finished = false
@@ -63,7 +63,7 @@ class BedrockDecoder implements StreamDecoder {
     if (event !== null && (event === 'error' || FAILURE.test(event)))
       throw bedrockInBand(event === 'error' ? null : event, isObject(value) ? value : { message: data }, this.#reading)
     if (!isObject(value)) {
-      if (data !== '') this.unreadable = passOver(data, this.unreadable, this.complete)
+      if (data !== '') this.unreadable = skipUnreadable(data, this.unreadable, this.complete)
       return NOTHING
     }
     switch (event) {
@@ -93,7 +93,7 @@ class BedrockDecoder implements StreamDecoder {
   }
 
   #open(index: unknown, call: number | null, answer: boolean): OpenBlock {
-    if (++this.#seen > MOST_BLOCKS) throw malformed('it has too many blocks')
+    if (++this.#blockCount > MOST_BLOCKS) throw malformed('it has too many blocks')
     const block: OpenBlock = { call, answer, fragments: false, thinking: '', signature: '', redacted: '' }
     this.#blocks.set(index, block)
     return block

@@ -23,12 +23,13 @@ const regionOf = ({ baseUrl, options, region }: Pick<Target, 'baseUrl' | 'option
   const host = URL.parse(baseUrl)?.hostname ?? ''
   const named = REGION_IN_HOST.exec(host)?.[1]
   if (named !== undefined) return named
-  for (const said of [options.region, region]) if (typeof said === 'string' && REGION.test(said)) return said
+  for (const candidate of [options.region, region])
+    if (typeof candidate === 'string' && REGION.test(candidate)) return candidate
   return null
 }
 
 /** Reports a provider without a region when it is written rather than at the first request. */
-export const regionFlaw: NonNullable<ProviderKind['flaw']> = (place) =>
+export const regionProblem: NonNullable<ProviderKind['problem']> = (place) =>
   TEMPLATE.test(place.baseUrl) && regionOf(place) === null
     ? { message: '"options.region" is required for the kind "bedrock", such as "us-east-1"', param: 'options.region' }
     : null

@@ -15,7 +15,7 @@ import {
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { joinUrl } from '../shared/target-url.ts'
-import { ownFields, stopsOf } from '../shared/vendor-fields.ts'
+import { stopsOf, vendorFields } from '../shared/vendor-fields.ts'
 import { cohereMessages } from './messages.ts'
 
 // biome-ignore format: one list
@@ -35,8 +35,8 @@ const addTools = (body: Json, out: Record<string, unknown>, shaping: string[]): 
     if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function))
       throw refuse('this provider takes function tools only', `tools[${i}].type`)
     if (!('strict' in tool.function)) return tool
-    const { strict: wish, ...declaration } = tool.function
-    if (wish === true) strict++
+    const { strict: isStrict, ...declaration } = tool.function
+    if (isStrict === true) strict++
     return { ...tool, function: declaration }
   })
   if (tools.length === 0) return
@@ -97,7 +97,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   refuseUnsupported(body)
   dropFields(body, NO_COUNTERPART, shaping)
   const out: Record<string, unknown> = {
-    ...ownFields('cohere', body, HANDLED, note),
+    ...vendorFields('cohere', body, HANDLED, note),
     model: target.upstreamModel,
     messages: cohereMessages(body.messages),
     ...(call.stream ? { stream: true } : {}),

@@ -5,7 +5,7 @@ import { ChunkWriter } from '../shared/client-wire.ts'
 import { present } from '../shared/converting.ts'
 import { inBandFailure, malformed } from '../shared/failure.ts'
 import { type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
-import { passOver } from '../shared/unreadable.ts'
+import { skipUnreadable } from '../shared/unreadable.ts'
 import { cohereFinish, cohereLogprobs, cohereUsage } from './answer.ts'
 
 const NOTHING: readonly StreamPart[] = []
@@ -37,7 +37,7 @@ class CohereDecoder implements StreamDecoder {
     const value = parseJson(data)
     if (!isObject(value)) {
       if (event === 'error') throw inBandFailure({ message: data }, this.#reading)
-      this.unreadable = passOver(data, this.unreadable, this.complete)
+      this.unreadable = skipUnreadable(data, this.unreadable, this.complete)
       return NOTHING
     }
     const type = textOf(value.type) ?? event

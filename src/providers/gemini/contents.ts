@@ -12,7 +12,7 @@ export interface Content {
   readonly parts: Part[]
 }
 
-interface Turn extends Content {
+interface OwnContent extends Content {
   /** It holds tool results: the next text of the user is a content of its own. */
   readonly results: boolean
 }
@@ -140,7 +140,7 @@ const DROPPED = ['name', 'reasoning_content', 'reasoning', 'reasoning_details', 
 
 class Conversation {
   readonly system: Part[] = []
-  readonly turns: Turn[] = []
+  readonly contents: OwnContent[] = []
   readonly #names = new Map<string, string>()
 
   constructor(readonly context: ContentsContext) {}
@@ -156,10 +156,10 @@ class Conversation {
         this.system.push(...partsOf(message.content, `${param}.content`, ['text'], context))
         return
       case 'user':
-        this.#turn('user', partsOf(message.content, `${param}.content`, USER_PARTS, context), false)
+        this.#append('user', partsOf(message.content, `${param}.content`, USER_PARTS, context), false)
         return
       case 'tool':
-        this.#turn('user', toolParts(message, param, this.#names, context), true)
+        this.#append('user', toolParts(message, param, this.#names, context), true)
         return
       case 'assistant':
         for (const call of arrayOf(message.tool_calls)) {
@@ -167,7 +167,7 @@ class Conversation {
           const { name } = objectOf(called)
           if (typeof id === 'string' && typeof name === 'string') this.#names.set(id, name)
         }
-        this.#turn('model', modelParts(message, param, context), false)
+        this.#append('model', modelParts(message, param, context), false)
         return
       default:
         throw refuse(`this provider has no counterpart for the role ${quoted(message.role)}`, `${param}.role`)
@@ -175,11 +175,11 @@ class Conversation {
   }
 
   /** Neighbours of one role are one content, so that all results of one message stay together. */
-  #turn(role: Turn['role'], parts: Part[], results: boolean): void {
+  #append(role: OwnContent['role'], parts: Part[], results: boolean): void {
     if (parts.length === 0) return
-    const last = this.turns.at(-1)
+    const last = this.contents.at(-1)
     if (last?.role === role && last.results === results) last.parts.push(...parts)
-    else this.turns.push({ role, parts, results })
+    else this.contents.push({ role, parts, results })
   }
 }
 
@@ -193,8 +193,8 @@ export const convertMessages = (
     if (!isObject(message)) throw refuse('a message must be an object', `messages[${i}]`)
     conversation.add(message, `messages[${i}]`)
   })
-  const { system, turns } = conversation
-  const contents: Content[] = turns.map(({ role, parts }) => ({ role, parts }))
+  const { system } = conversation
+  const contents: Content[] = conversation.contents.map(({ role, parts }) => ({ role, parts }))
   if (system.length === 0) return { system, contents }
   if (!context.family.systemInstruction) {
     context.shaping.add('system as the first user text: the model takes no system instruction')

@@ -40,12 +40,12 @@ const statusMeant = (status: number, error: Json): number => {
 
 /** `RetryInfo` of the body as the header that it corresponds to. */
 const withRetryInfo = (headers: Headers, error: Json): Headers => {
-  const said = arrayOf(error.details)
+  const retryDelay = arrayOf(error.details)
     .map((detail) => textOf(objectOf(detail).retryDelay))
     .find((delay) => delay !== null && /^\d{1,9}(?:\.\d{1,9})?s$/.test(delay))
-  if (said === undefined || said === null || headers.has('retry-after')) return headers
+  if (retryDelay === undefined || retryDelay === null || headers.has('retry-after')) return headers
   const more = new Headers(headers)
-  more.set('retry-after', said.slice(0, -1))
+  more.set('retry-after', retryDelay.slice(0, -1))
   return more
 }
 
@@ -57,13 +57,13 @@ const failureFrom = (
   reading?: Reading,
 ): GatewayError => {
   const error = errorIn(parsed)
-  const said = withRetryInfo(headers, error)
-  const failure = statusFailure(status, body, said, reading, statusMeant(status, error))
+  const withRetryAfter = withRetryInfo(headers, error)
+  const failure = statusFailure(status, body, withRetryAfter, reading, statusMeant(status, error))
   // "You exceeded your current quota" is also the text of its limits per minute: only a 402 is final.
   if (status !== 429 || failure.code !== 'quota_exceeded') return failure
   return new GatewayError('rate_limited', failure.message, {
     upstreamStatus: status,
-    retryAfterS: retryAfterS(said, reading?.createdS),
+    retryAfterS: retryAfterS(withRetryAfter, reading?.createdS),
   })
 }
 
@@ -73,8 +73,8 @@ export const geminiFailure = (status: number, body: string, headers: Headers, re
 /** An `error` inside a success: read as if its code were the status. */
 export const geminiInBand = (body: unknown, reading?: Reading): GatewayError => {
   const { code, status } = errorIn(body)
-  const known = typeof status === 'string' && Object.hasOwn(STATUS, status) ? STATUS[status] : undefined
-  const meant = typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599 ? code : known
+  const named = typeof status === 'string' && Object.hasOwn(STATUS, status) ? STATUS[status] : undefined
+  const meant = typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599 ? code : named
   return meant === undefined
     ? inBandFailure(body, reading)
     : failureFrom(meant, JSON.stringify(body), body, new Headers(), reading)

@@ -53,9 +53,9 @@ const mediaPart = (url: string, format: unknown, param: string): Part => {
 
 /** `image_url` and `video_url`: both hold an address as text or in an object. */
 const urlPart = (part: Json, name: string, param: string, shaping: Set<string>): Part => {
-  const held = part[name]
-  const { url: inner, format, detail } = objectOf(held)
-  const url = textOf(held) ?? textOf(inner)
+  const value = part[name]
+  const { url: inner, format, detail } = objectOf(value)
+  const url = textOf(value) ?? textOf(inner)
   if (url === null) throw refuse(`${name} needs a url`, `${param}.${name}`)
   if (typeof detail === 'string' && detail !== 'auto') shaping.add(`dropped ${name}.detail`)
   return mediaPart(url, format, `${param}.${name}.url`)

@@ -4,7 +4,7 @@ import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import { CONVERTED, exactBody, noteLimits, OPENAI_ONLY, outputLimit, present, refuse } from '../shared/converting.ts'
 import { type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { joinUrl } from '../shared/target-url.ts'
-import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from '../shared/vendor-fields.ts'
+import { type Note, noteReplaced, stopsOf, vendorFields, vendorMembers } from '../shared/vendor-fields.ts'
 import { convertMessages } from './contents.ts'
 import { familyOf, type GeminiFamily } from './models.ts'
 import { convertFormat, convertTools } from './tools.ts'
@@ -67,14 +67,14 @@ const spelled = (fields: Json, names?: ReadonlySet<string>): Record<string, unkn
   )
 
 /** Gemini's own fields in the client's request. */
-interface OwnWords {
+interface GeminiFields {
   readonly fields: Json
   readonly generation: Json
   readonly toolConfig: Json
 }
 
 /** Top-level fields, and those that Google's OpenAI endpoint takes as `extra_body.google`. */
-const ownWords = (body: Json, note: Note): OwnWords => {
+const geminiFieldsOf = (body: Json, note: Note): GeminiFields => {
   const { extra_body: extra } = body
   const { google, ...others } = objectOf(extra)
   const isDoor = isObject(google)
@@ -82,7 +82,7 @@ const ownWords = (body: Json, note: Note): OwnWords => {
   const { generation_config, generationConfig, tool_config, toolConfig, thinking_config, thinkingConfig, ...more } =
     objectOf(google)
   const membersOf = (name: string, ...given: readonly unknown[]): Record<string, unknown> =>
-    Object.assign({}, ...given.map((value) => spelled(ownMembers('gemini', value, name, note))))
+    Object.assign({}, ...given.map((value) => spelled(vendorMembers('gemini', value, name, note))))
   const generation = membersOf(
     'generationConfig',
     ...[body.generation_config, body.generationConfig, generation_config, generationConfig],
@@ -92,9 +92,9 @@ const ownWords = (body: Json, note: Note): OwnWords => {
   return {
     fields: spelled(
       {
-        ...ownFields('gemini', body, HANDLED, note),
+        ...vendorFields('gemini', body, HANDLED, note),
         ...(isDoor || extra === undefined ? {} : { extra_body: extra }),
-        ...ownMembers('gemini', more, 'extra_body.google', note),
+        ...vendorMembers('gemini', more, 'extra_body.google', note),
       },
       AT_TOP,
     ),
@@ -113,11 +113,11 @@ const thinkingOf = (effort: string, family: GeminiFamily, shaping: Set<string>):
   }
   const high = effort === 'xhigh' || effort === 'max'
   if (high) shaping.add('clamped reasoning_effort to high')
-  const known = high ? 'high' : effort
-  if (!Object.hasOwn(BUDGETS, known))
+  const level = high ? 'high' : effort
+  if (!Object.hasOwn(BUDGETS, level))
     throw refuse('this provider takes none, minimal, low, medium, high, xhigh and max', 'reasoning_effort')
-  if (family.thinking === 'budget') return { thinkingBudget: BUDGETS[known] }
-  if (known !== 'minimal' || family.leastThinking === 'minimal') return { thinkingLevel: known }
+  if (family.thinking === 'budget') return { thinkingBudget: BUDGETS[level] }
+  if (level !== 'minimal' || family.leastThinking === 'minimal') return { thinkingLevel: level }
   shaping.add('clamped reasoning_effort to low')
   return { thinkingLevel: 'low' }
 }
@@ -222,7 +222,7 @@ const contentBody = (
 ): Json => {
   for (const name of NO_COUNTERPART) if (present(body[name])) shaping.add(`dropped ${name}`)
   const family = familyOf(target.upstreamModel)
-  const own = ownWords(body, (text) => shaping.add(text))
+  const own = geminiFieldsOf(body, (text) => shaping.add(text))
   const { system, contents } = convertMessages(body.messages, {
     family,
     filesUrl: geminiUrl(target, ''),

@@ -6,7 +6,7 @@ import type { Reading, SseEvent, StreamDecoder, StreamPart } from '../port.ts'
 import { ChunkWriter } from '../shared/client-wire.ts'
 import { malformed } from '../shared/failure.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
-import { passOver } from '../shared/unreadable.ts'
+import { skipUnreadable } from '../shared/unreadable.ts'
 import {
   CallIds,
   candidateFacts,
@@ -66,18 +66,18 @@ class GeminiDecoder implements StreamDecoder {
       // After a whole answer it counts as litter.
       if (event === 'error' && this.complete) return NOTHING
       if (event === 'error') throw geminiInBand({ message: data }, this.#reading)
-      this.unreadable = passOver(data, this.unreadable, this.complete)
+      this.unreadable = skipUnreadable(data, this.unreadable, this.complete)
       return NOTHING
     }
     // Without `alt=sse`, and for errors, the body is a list of the events.
     const events = Array.isArray(value) ? value : [value]
     const parts: StreamPart[] = []
-    const known = this.#chunks.usage
+    const usageBefore = this.#chunks.usage
     try {
       for (const one of events) this.#answer(one, parts)
     } catch (thrown) {
       // Parts carry the usage so far: without any part, the usage gets one of its own.
-      if (parts.length === 0 && this.#chunks.usage !== known) parts.push(...this.#chunks.usagePart())
+      if (parts.length === 0 && this.#chunks.usage !== usageBefore) parts.push(...this.#chunks.usagePart())
       if (parts.length === 0) throw thrown
       this.#failure = { thrown }
     }
@@ -94,7 +94,7 @@ class GeminiDecoder implements StreamDecoder {
 
   #answer(value: unknown, parts: StreamPart[]): void {
     if (!isObject(value)) {
-      this.unreadable = passOver('', this.unreadable, this.complete)
+      this.unreadable = skipUnreadable('', this.unreadable, this.complete)
       return
     }
     if (value.error !== undefined && value.error !== null) throw geminiInBand(value, this.#reading)
@@ -131,8 +131,8 @@ class GeminiDecoder implements StreamDecoder {
   }
 
   #choice(index: number, parts: StreamPart[]): Choice {
-    const known = this.#choices.get(index)
-    if (known !== undefined) return known
+    const existing = this.#choices.get(index)
+    if (existing !== undefined) return existing
     if (this.#choices.size >= MOST_CHOICES) throw malformed('it has too many candidates')
     const choice = { index, calls: 0, finished: false }
     this.#choices.set(index, choice)

@@ -13,13 +13,13 @@ const OWN_TOOLS: Readonly<Record<string, string>> = {
 }
 
 /** Keywords without effect on an object without properties. */
-const SAYS_NOTHING = new Set(['type', 'properties', 'required', '$schema', 'title', 'description'])
+const WITHOUT_EFFECT = new Set(['type', 'properties', 'required', '$schema', 'title', 'description'])
 
 /** The form of a declaration without parameters: some models refuse an object schema without properties. */
 const takesNothing = (schema: Json): boolean =>
   Object.keys(objectOf(schema.properties)).length === 0 &&
   Object.entries(schema).every(
-    ([key, value]) => SAYS_NOTHING.has(key) || (key === 'additionalProperties' && value === false),
+    ([key, value]) => WITHOUT_EFFECT.has(key) || (key === 'additionalProperties' && value === false),
   )
 
 const declarationOf = ({ name, description, parameters }: Json): Json => ({

@@ -11,19 +11,19 @@ const FIRST_BYTES = 1_024
 export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser => {
   const decoder = new TextDecoder()
   // The unfinished line. Grown by doubling: a server that sends byte by byte costs no more than the line's length.
-  let held = new Uint8Array(0)
-  let heldBytes = 0
+  let buffered = new Uint8Array(0)
+  let bufferedBytes = 0
 
   const hold = (bytes: Uint8Array): void => {
-    const needed = heldBytes + bytes.length
+    const needed = bufferedBytes + bytes.length
     if (needed > maxLineBytes) throw new SseTooLarge(`a line of the stream exceeds ${maxLineBytes} bytes`)
-    if (needed > held.length) {
-      const grown = new Uint8Array(Math.min(maxLineBytes, Math.max(needed, held.length * 2, FIRST_BYTES)))
-      grown.set(held.subarray(0, heldBytes))
-      held = grown
+    if (needed > buffered.length) {
+      const grown = new Uint8Array(Math.min(maxLineBytes, Math.max(needed, buffered.length * 2, FIRST_BYTES)))
+      grown.set(buffered.subarray(0, bufferedBytes))
+      buffered = grown
     }
-    held.set(bytes, heldBytes)
-    heldBytes = needed
+    buffered.set(bytes, bufferedBytes)
+    bufferedBytes = needed
   }
   /** Characters are whole: no byte of one is a line end. */
   const take = (line: Uint8Array, events: SseEvent[]): void => {
@@ -31,9 +31,9 @@ export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser 
     const data = decoder.decode(line).trim()
     if (data !== '') events.push({ event: null, data })
   }
-  const takeHeld = (events: SseEvent[]): void => {
-    const line = held.subarray(0, heldBytes)
-    heldBytes = 0
+  const takeBuffered = (events: SseEvent[]): void => {
+    const line = buffered.subarray(0, bufferedBytes)
+    bufferedBytes = 0
     take(line, events)
   }
 
@@ -42,10 +42,10 @@ export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser 
       const events: SseEvent[] = []
       let from = 0
       for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, from)) {
-        if (heldBytes === 0) take(bytes.subarray(from, at), events)
+        if (bufferedBytes === 0) take(bytes.subarray(from, at), events)
         else {
           hold(bytes.subarray(from, at))
-          takeHeld(events)
+          takeBuffered(events)
         }
         from = at + 1
       }
@@ -54,7 +54,7 @@ export const createNdjsonParser = (maxLineBytes = 8 * 1024 * 1024): EventParser 
     },
     end() {
       const events: SseEvent[] = []
-      takeHeld(events)
+      takeBuffered(events)
       return events
     },
   }

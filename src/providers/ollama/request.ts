@@ -19,7 +19,7 @@ import {
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { joinUrl } from '../shared/target-url.ts'
-import { type Note, noteReplaced, ownFields, ownMembers, stopsOf } from '../shared/vendor-fields.ts'
+import { type Note, noteReplaced, stopsOf, vendorFields, vendorMembers } from '../shared/vendor-fields.ts'
 import { ollamaMessages } from './messages.ts'
 
 const NO_COUNTERPART = [...OPENAI_ONLY, 'metadata', 'parallel_tool_calls', 'user']
@@ -75,7 +75,7 @@ const addOptions = (
   shaping: string[],
   note: Note,
 ): void => {
-  const options = ownMembers('ollama', body.options, 'options', note)
+  const options = vendorMembers('ollama', body.options, 'options', note)
   for (const name of SAMPLING) if (present(body[name])) options[name] = body[name]
   if (present(body.seed) && !call.capabilities.includes('seed')) {
     delete options.seed
@@ -140,7 +140,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   dropFields(body, NO_COUNTERPART, shaping)
   dropDetail(body, shaping)
   const out: Record<string, unknown> = {
-    ...ownFields('ollama', body, HANDLED, note),
+    ...vendorFields('ollama', body, HANDLED, note),
     model: target.upstreamModel,
     messages: ollamaMessages(body.messages),
     stream: call.stream,

@@ -4,7 +4,7 @@ import type { Reading, SseEvent, StreamDecoder, StreamPart } from '../port.ts'
 import { ChunkWriter } from '../shared/client-wire.ts'
 import { malformed } from '../shared/failure.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
-import { passOver } from '../shared/unreadable.ts'
+import { skipUnreadable } from '../shared/unreadable.ts'
 import {
   ollamaCall,
   ollamaCreatedS,
@@ -39,7 +39,7 @@ class OllamaDecoder implements StreamDecoder {
     if (this.over || data === '') return NOTHING
     const line = ollamaJson(data)
     if (line === undefined) {
-      this.unreadable = passOver(data, this.unreadable, this.complete)
+      this.unreadable = skipUnreadable(data, this.unreadable, this.complete)
       return NOTHING
     }
     const error = ollamaError(line, this.#reading)

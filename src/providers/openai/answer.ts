@@ -5,7 +5,7 @@ import { hasLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Answer, Reading, Usage } from '../port.ts'
 import { cacheWritesOf } from '../shared/billing.ts'
-import { inBandFailure, malformed, tellsFailure } from '../shared/failure.ts'
+import { inBandFailure, malformed, reportsFailure } from '../shared/failure.ts'
 import { finishReasonOf, isFailedFinish } from '../shared/finish-reason.ts'
 import { arrayOf, countOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
 import { flattened, textChoices } from './parts.ts'
@@ -131,14 +131,14 @@ export const usageEdit = (given: unknown, counted: Usage | null): Edit | null =>
  * The choices with members of the dialect under the client's names, and content parts joined; the same list when there
  * are none.
  */
-export const spokenChoices = (given: readonly unknown[], dialect: Dialect): readonly unknown[] =>
+export const choicesOfDialect = (given: readonly unknown[], dialect: Dialect): readonly unknown[] =>
   dialect.choicesOf === undefined ? textChoices(given) : (dialect.choicesOf(given) ?? given)
 
 /** The choices as the client gets them; the same list when they are that already. */
 const clientChoices = (given: readonly unknown[], dialect: Dialect, reading?: Reading) => {
   if (given.length === 1 && dialect.choicesOf === undefined && isUsual(given[0])) return given
-  const spoken = spokenChoices(given, dialect)
-  return wholeChoices(mappedChoices(spoken, reading) ?? spoken, reading)
+  const converted = choicesOfDialect(given, dialect)
+  return wholeChoices(mappedChoices(converted, reading) ?? converted, reading)
 }
 
 const isFirst = (choice: unknown): boolean => objectOf(choice).index === 0
@@ -149,7 +149,7 @@ const firstOf = (choices: readonly unknown[]): Json =>
 export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect = STANDARD): Answer => {
   const parsed = parseJson(body)
   if (!isObject(parsed)) throw malformed('it is no JSON object')
-  if (tellsFailure(parsed)) throw inBandFailure(parsed, reading)
+  if (reportsFailure(parsed)) throw inBandFailure(parsed, reading)
   const given = arrayOf(parsed.choices)
   if (given.length === 0) throw malformed('it has no choices')
   if (!isObject(firstOf(given).message)) throw malformed('its first choice has no message')
@@ -165,8 +165,8 @@ export const openaiAnswer = (body: string, reading?: Reading, dialect: Dialect =
   }
   if (parsed.gateway !== undefined) edits = edited(edits, 'gateway', REMOVE)
   if (hasError(parsed)) edits = edited(edits, 'error', REMOVE)
-  const said = usageEdit(parsed.usage, usage)
-  if (said !== null) edits = edited(edits, 'usage', said)
+  const usageChange = usageEdit(parsed.usage, usage)
+  if (usageChange !== null) edits = edited(edits, 'usage', usageChange)
   const first = firstOf(choices)
   const message = objectOf(first.message)
   const reason = textOf(first.finish_reason)

@@ -94,7 +94,7 @@ export class ChunkTemplate {
   }
 
   /** Whether the frame at `from` is the expected one with some text as its delta; its surroundings are then taken. */
-  meets(text: string, from: number): boolean {
+  matches(text: string, from: number): boolean {
     if (this.#expected === null) return false
     const { of, shown } = this.#expected
     const opening = `${FIELD}${of.before}${CONTENT}`

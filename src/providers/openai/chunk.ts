@@ -64,8 +64,8 @@ export const wholeDeltas = (choices: readonly unknown[], begun: { has(index: num
         if (isWhole(value)) return value
         const { message, ...choice } = objectOf(value)
         const index = Number.isInteger(choice.index) ? (choice.index as number) : place
-        const said = isObject(choice.delta) || begun.has(index) ? choice.delta : message
-        return { ...choice, index, delta: objectOf(said) }
+        const delta = isObject(choice.delta) || begun.has(index) ? choice.delta : message
+        return { ...choice, index, delta: objectOf(delta) }
       })
 
 /**

@@ -7,7 +7,7 @@ import { ALL_CAPABILITIES } from '../port.ts'
 import { objectOf } from '../shared/read-json.ts'
 import { tgiShape } from './edits.ts'
 import { lists } from './listing.ts'
-import { allBut, beside, EXTENDED, type OpenAiRow, said, vision } from './row.ts'
+import { allBut, allExceptDenied, beside, EXTENDED, type OpenAiRow, vision } from './row.ts'
 import { llamacppUsage } from './usage.ts'
 
 export const LOCAL_ROWS: readonly OpenAiRow[] = [
@@ -47,7 +47,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     listing: {
       capabilities: ({ architecture }) => {
         const modalities = objectOf(architecture).input_modalities
-        return modalities === undefined ? null : said({ vision: vision(modalities) })
+        return modalities === undefined ? null : allExceptDenied({ vision: vision(modalities) })
       },
     },
   },
@@ -81,7 +81,9 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
       chats: (_id, row) => row.type !== 'embeddings',
       capabilities: ({ type, capabilities }) => {
         const tools = Array.isArray(capabilities) ? lists(capabilities, 'tool_use') : undefined
-        return typeof type !== 'string' ? null : said({ vision: type === 'vlm', tools, parallel_tool: tools })
+        return typeof type !== 'string'
+          ? null
+          : allExceptDenied({ vision: type === 'vlm', tools, parallel_tool: tools })
       },
     },
   },

@@ -6,7 +6,7 @@ import { arrayOf, countOf, type Json, objectOf } from '../shared/read-json.ts'
 import { type Dialect, STANDARD } from './answer.ts'
 import { mistralShape } from './mistral-request.ts'
 import { flattened } from './parts.ts'
-import { EXTENDED, type OpenAiRow, said } from './row.ts'
+import { allExceptDenied, EXTENDED, type OpenAiRow } from './row.ts'
 
 /** Fields of OpenAI without a counterpart: Mistral refuses an unsupported field with 422. */
 const UNKNOWN_THERE = [
@@ -35,7 +35,7 @@ const calledAs = (call: unknown): unknown => {
 }
 
 /** A message or delta in OpenAI's form; the same object when it has that form. */
-const spokenAs = (message: Json): Json => {
+const inOpenaiForm = (message: Json): Json => {
   const flat = Array.isArray(message.content) ? flattened(message.content) : null
   const calls = arrayOf(message.tool_calls)
   const called = calls.map(calledAs)
@@ -54,16 +54,16 @@ const mistralAnswer: Dialect = {
   },
   choicesOf(choices) {
     let changed = false
-    const spoken = choices.map((value) => {
+    const converted = choices.map((value) => {
       const choice = objectOf(value)
       const place = isObject(choice.message) ? 'message' : 'delta'
       const given = objectOf(choice[place])
-      const message = spokenAs(given)
+      const message = inOpenaiForm(given)
       if (message === given) return value
       changed = true
       return { ...choice, [place]: message }
     })
-    return changed ? spoken : null
+    return changed ? converted : null
   },
 }
 
@@ -79,7 +79,7 @@ export const mistralRow: OpenAiRow = {
     drop: [...EXTENDED, ...UNKNOWN_THERE],
     rename: { seed: 'random_seed' },
     limit: 'max_tokens',
-    usageUnasked: true,
+    usageAlways: true,
     edit: mistralShape,
   },
   answer: mistralAnswer,
@@ -88,7 +88,9 @@ export const mistralRow: OpenAiRow = {
     chats: (_id, { capabilities }) => objectOf(capabilities).completion_chat !== false,
     capabilities: ({ capabilities }) => {
       const { function_calling: tools, vision } = objectOf(capabilities)
-      return typeof tools !== 'boolean' ? null : said({ tools, parallel_tool: tools, vision: vision === true })
+      return typeof tools !== 'boolean'
+        ? null
+        : allExceptDenied({ tools, parallel_tool: tools, vision: vision === true })
     },
   },
 }

@@ -27,7 +27,7 @@ export const flattened = (parts: readonly unknown[]): Json => {
 }
 
 /** Such parts become a text without loss. */
-const isSaid = (part: unknown): boolean => isText(objectOf(part).type) || isThought(objectOf(part).type)
+const isTextual = (part: unknown): boolean => isText(objectOf(part).type) || isThought(objectOf(part).type)
 
 /**
  * The choices with their content as text, where it is a list of texts and thoughts only; the same list when there is
@@ -35,13 +35,13 @@ const isSaid = (part: unknown): boolean => isText(objectOf(part).type) || isThou
  */
 export const textChoices = (choices: readonly unknown[]): readonly unknown[] => {
   let changed = false
-  const spoken = choices.map((value) => {
+  const converted = choices.map((value) => {
     const choice = objectOf(value)
     const place = isObject(choice.message) ? 'message' : 'delta'
-    const said = objectOf(choice[place])
-    if (!Array.isArray(said.content) || !said.content.every(isSaid)) return value
+    const message = objectOf(choice[place])
+    if (!Array.isArray(message.content) || !message.content.every(isTextual)) return value
     changed = true
-    return { ...choice, [place]: { ...said, ...flattened(said.content) } }
+    return { ...choice, [place]: { ...message, ...flattened(message.content) } }
   })
-  return changed ? spoken : choices
+  return changed ? converted : choices
 }

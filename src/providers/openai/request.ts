@@ -6,7 +6,7 @@ import { isObject } from '../../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import { arrayOf, objectOf, textOf } from '../shared/read-json.ts'
 import { bearer, joinUrl } from '../shared/target-url.ts'
-import { keepsInside, keptField, textWithoutKept } from '../shared/vendor-fields.ts'
+import { textWithoutWithheld, whyWithheld, withholdsInside } from '../shared/vendor-fields.ts'
 import { RequestDraft } from './draft.ts'
 
 /** The differences of a kind of this shape in its requests: part of its row in `rows.ts`. Every member is optional. */
@@ -26,7 +26,7 @@ export interface RequestQuirks {
   /** It answers with one choice only: a larger `n` is refused here, naming the field. */
   readonly oneChoice?: boolean
   /** Its streams report usage unrequested, so it is never requested. */
-  readonly usageUnasked?: boolean
+  readonly usageAlways?: boolean
   /** It refuses a request for usage, so the gateway never adds one. */
   readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
   /** Edits that no rule above expresses. */
@@ -85,22 +85,22 @@ const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
 }
 
 const INCLUDE_USAGE: ReadonlyMap<string, Edit> = new Map([['include_usage', { do: 'set', json: 'true' }]])
-const ASKING_USAGE = editMembers('{}', INCLUDE_USAGE)
+const WITH_USAGE = editMembers('{}', INCLUDE_USAGE)
 
 /**
  * Adds a request for usage to a stream: the provider is set so, or a budget needs it, and the client did not request
  * it. An operator whose server refuses that drops the field.
  */
-const askUsage = (draft: RequestDraft, { usageUnasked, usageRefused }: RequestQuirks): boolean => {
+const requestUsage = (draft: RequestDraft, { usageAlways, usageRefused }: RequestQuirks): boolean => {
   const { call, target } = draft
   if (!target.usageOnStream && target.usageForBudget !== true) return false
-  if (usageUnasked === true || usageRefused?.(target, call.body) === true) return false
+  if (usageAlways === true || usageRefused?.(target, call.body) === true) return false
   if (arrayOf(target.options.drop).includes('stream_options')) return false
   const given = draft.valueOf('stream_options')
   if (objectOf(given).include_usage === true) return false
   const options = isObject(given) ? draft.textOf('stream_options') : null
-  const asking = options === null ? ASKING_USAGE : editMembers(options, INCLUDE_USAGE)
-  draft.set('stream_options', asking, 'added stream_options.include_usage')
+  const withUsage = options === null ? WITH_USAGE : editMembers(options, INCLUDE_USAGE)
+  draft.set('stream_options', withUsage, 'added stream_options.include_usage')
   return !target.usageOnStream
 }
 
@@ -121,17 +121,17 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): boolea
   quirks.edit?.(draft)
   if (quirks.rename !== undefined)
     for (const name in quirks.rename) if (draft.has(name)) draft.rename(name, quirks.rename[name]!)
-  const asksForBudget = call.stream && askUsage(draft, quirks)
-  for (const key in call.body) if (!USUAL.has(key) && draft.has(key)) keepBack(draft, kind, key)
-  return asksForBudget
+  const requestsUsageForBudget = call.stream && requestUsage(draft, quirks)
+  for (const key in call.body) if (!USUAL.has(key) && draft.has(key)) withhold(draft, kind, key)
+  return requestsUsageForBudget
 }
 
 /**
  * Keeps back vendor fields that would override what the gateway has decided or checked, unless the operator allows
  * them (`options.forward`).
  */
-const keepBack = (draft: RequestDraft, kind: string, name: string): void => {
-  const why = keptField(kind, name)
+const withhold = (draft: RequestDraft, kind: string, name: string): void => {
+  const why = whyWithheld(kind, name)
   if (why !== null) {
     if (!arrayOf(draft.target.options.forward).includes(name)) draft.drop(name, `: ${why}`)
     return
@@ -139,12 +139,12 @@ const keepBack = (draft: RequestDraft, kind: string, name: string): void => {
   const value = draft.valueOf(name)
   if (value === null || typeof value !== 'object') return
   const text = draft.textOf(name)!
-  const isLeftOf = isObject(value) && keepsInside(kind)
-  const left = isLeftOf ? textWithoutKept(kind, text, value, name, (note) => draft.shaping.push(note)) : text
+  const isLeftOf = isObject(value) && withholdsInside(kind)
+  const left = isLeftOf ? textWithoutWithheld(kind, text, value, name, (note) => draft.shaping.push(note)) : text
   // The upstream reads what was read and counted here.
-  const once = withoutRepeats(left)
-  if (once !== left) draft.shaping.push(`made repeated keys of ${name.slice(0, 40)} one`)
-  if (once !== text) draft.set(name, once, null)
+  const withoutDuplicates = withoutRepeats(left)
+  if (withoutDuplicates !== left) draft.shaping.push(`made repeated keys of ${name.slice(0, 40)} one`)
+  if (withoutDuplicates !== text) draft.set(name, withoutDuplicates, null)
 }
 
 interface Head {
@@ -194,7 +194,7 @@ const headFor = (target: Target, stream: boolean, quirks: RequestQuirks): Head =
 /** Throws GatewayError('invalid_request') naming the field for what this upstream cannot do. */
 export const openaiRequest = (call: ChatCall, target: Target, quirks: RequestQuirks, kind: string): UpstreamRequest => {
   const draft = new RequestDraft(call, target)
-  const asksForBudget = shape(draft, quirks, kind)
+  const requestsUsageForBudget = shape(draft, quirks, kind)
   const { url, headers } = headFor(target, call.stream, quirks)
-  return { method: 'POST', url, headers, body: draft.text(), shaping: draft.shaping, asksForBudget }
+  return { method: 'POST', url, headers, body: draft.text(), shaping: draft.shaping, requestsUsageForBudget }
 }

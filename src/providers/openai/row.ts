@@ -37,8 +37,8 @@ export const allBut = (...names: readonly Capability[]): readonly Capability[] =
   ALL_CAPABILITIES.filter((capability) => !names.includes(capability))
 
 /** All of them except those that the listing denies. */
-export const said = (says: Partial<Record<Capability, boolean | undefined>>): readonly Capability[] =>
-  ALL_CAPABILITIES.filter((capability) => says[capability] !== false)
+export const allExceptDenied = (listed: Partial<Record<Capability, boolean | undefined>>): readonly Capability[] =>
+  ALL_CAPABILITIES.filter((capability) => listed[capability] !== false)
 
 export const header = (target: Target, option: string, name: string): Readonly<Record<string, string>> => {
   const value = target.options[option]

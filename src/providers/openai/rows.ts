@@ -10,7 +10,7 @@ import { countedLogprobs, withoutNames } from './edits.ts'
 import { lists, priceOf } from './listing.ts'
 import { LOCAL_ROWS } from './local-rows.ts'
 import { mistralRow } from './mistral.ts'
-import { allBut, EXTENDED, header, type OpenAiRow, said, textHeader, vision } from './row.ts'
+import { allBut, allExceptDenied, EXTENDED, header, type OpenAiRow, textHeader, vision } from './row.ts'
 import { deepseekUsage, groqUsage, openrouterUsage, perplexityUsage, togetherUsage, xaiUsage } from './usage.ts'
 
 /** OpenAI lists everything it serves; these families do not chat. */
@@ -52,7 +52,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     usualEnv: 'OPENROUTER_API_KEY',
     options: { referer: headerText('an address'), title: headerText('a title') },
     request: {
-      usageUnasked: true,
+      usageAlways: true,
       headers: (target) => ({
         ...textHeader(target, 'referer', 'http-referer'),
         ...textHeader(target, 'title', 'x-title'),
@@ -76,7 +76,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
       },
       capabilities: ({ supported_parameters: takes, architecture }) =>
         Array.isArray(takes)
-          ? said({
+          ? allExceptDenied({
               tools: lists(takes, 'tools'),
               parallel_tool: lists(takes, 'parallel_tool_calls') || lists(takes, 'tools'),
               json_mode: lists(takes, 'response_format'),
@@ -135,7 +135,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     listing: {
       chats: (_id, { supports_chat }) => supports_chat !== false,
       capabilities: ({ supports_tools: tools, supports_image_input: images }: Json) =>
-        typeof tools !== 'boolean' ? null : said({ tools, parallel_tool: tools, vision: images === true }),
+        typeof tools !== 'boolean' ? null : allExceptDenied({ tools, parallel_tool: tools, vision: images === true }),
     },
   },
   {
@@ -173,7 +173,8 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
         output: priceOf(row.completion_text_token_price, 1e-4),
         cachedInput: priceOf(row.cached_prompt_text_token_price, 1e-4),
       }),
-      capabilities: ({ input_modalities: input }) => (input === undefined ? null : said({ vision: vision(input) })),
+      capabilities: ({ input_modalities: input }) =>
+        input === undefined ? null : allExceptDenied({ vision: vision(input) }),
     },
   },
   {
@@ -187,7 +188,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
       drop: [...EXTENDED, 'seed', 'parallel_tool_calls'],
       limit: 'max_tokens',
       oneChoice: true,
-      usageUnasked: true,
+      usageAlways: true,
     },
     answer: perplexityUsage,
     readAs: (status, { type }) => {

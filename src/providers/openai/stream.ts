@@ -3,11 +3,19 @@ import { type Edit, editMembers } from '../../lib/json/edit.ts'
 import type { Skimmer } from '../../lib/text/sse.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading, SseEvent, StreamDecoder, StreamPart, Usage } from '../port.ts'
-import { inBandFailure, malformed, tellsFailure } from '../shared/failure.ts'
+import { inBandFailure, malformed, reportsFailure } from '../shared/failure.ts'
 import { generatedBytes } from '../shared/generated.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
-import { passOver } from '../shared/unreadable.ts'
-import { type Dialect, hasError, mappedChoices, missingFields, STANDARD, spokenChoices, usageEdit } from './answer.ts'
+import { skipUnreadable } from '../shared/unreadable.ts'
+import {
+  choicesOfDialect,
+  type Dialect,
+  hasError,
+  mappedChoices,
+  missingFields,
+  STANDARD,
+  usageEdit,
+} from './answer.ts'
 import { ends, hasContent, plainChoice, readChoices, wholeDeltas } from './chunk.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { CallRepair } from './tool-calls.ts'
@@ -150,7 +158,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   /** The first chunk: the source of members that are added. */
   #head: Json | null = null
   /** Content that a client can show has come. */
-  #said = false
+  #hasContent = false
   #usage: Usage | null = null
   /** The stream has ended, or failed. */
   over = false
@@ -171,8 +179,8 @@ class OpenAiStream implements StreamDecoder, Skimmer {
 
   skim(text: string, from: number): number {
     const template = this.#template
-    if (template.isLearned || template.meets(text, from)) return template.skim(text, from)
-    if (this.#looks < MOST_LOOKS && text.startsWith(FIELD, from)) this.#lookAhead(text, from)
+    if (template.isLearned || template.matches(text, from)) return template.skim(text, from)
+    if (this.#looks < MOST_LOOKS && text.startsWith(FIELD, from)) this.#learnAhead(text, from)
     return from
   }
 
@@ -186,7 +194,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
 
   push(event: SseEvent): readonly StreamPart[] {
     const parts = this.#read(event)
-    if (!this.#said) this.#said = parts.some(({ content }) => content)
+    if (!this.#hasContent) this.#hasContent = parts.some(({ content }) => content)
     return parts
   }
 
@@ -210,10 +218,10 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
     if (!isObject(chunk)) {
-      this.unreadable = passOver(data, this.unreadable, this.complete)
+      this.unreadable = skipUnreadable(data, this.unreadable, this.complete)
       return NOTHING
     }
-    if (tellsFailure(chunk)) return this.#failed(chunk, inBandFailure(chunk, this.reading))
+    if (reportsFailure(chunk)) return this.#failed(chunk, inBandFailure(chunk, this.reading))
     if (!Array.isArray(chunk.choices) && !isObject(chunk.usage)) {
       // A sign of life, or a vendor's own chunk: SDKs rely on the list, and there is nothing to show.
       this.#usage = this.dialect.usageOf(chunk) ?? this.#usage
@@ -236,16 +244,16 @@ class OpenAiStream implements StreamDecoder, Skimmer {
    * The content and usage of a chunk with a failure are returned before the failure. The end of its choices is
    * unknown: a finish reason there belongs to the failure.
    */
-  #failed({ error: _, ...said }: Json, failure: unknown): readonly StreamPart[] {
-    const choices = arrayOf(said.choices).map((choice) => {
+  #failed({ error: _, ...rest }: Json, failure: unknown): readonly StreamPart[] {
+    const choices = arrayOf(rest.choices).map((choice) => {
       const { error: _, ...rest } = objectOf(choice)
       return { ...rest, finish_reason: null }
     })
-    const { content } = readChoices(spokenChoices(choices, this.dialect))
-    if (!content && !isObject(said.usage)) throw failure
+    const { content } = readChoices(choicesOfDialect(choices, this.dialect))
+    if (!content && !isObject(rest.usage)) throw failure
     this.#failure = { thrown: failure }
     this.over = true
-    const chunk = { ...said, choices: content ? choices : [] }
+    const chunk = { ...rest, choices: content ? choices : [] }
     return [this.#partOf(chunk, JSON.stringify(chunk))]
   }
 
@@ -256,7 +264,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
   #ended(): readonly StreamPart[] {
     const open = this.#choices.open()
     const head = this.#head
-    if (open.length === 0 || head === null || !this.#said) return NOTHING
+    if (open.length === 0 || head === null || !this.#hasContent) return NOTHING
     const choices = open.map((index) => ({
       index,
       delta: {},
@@ -296,11 +304,11 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     const reported = dialect.usageOf(chunk)
     this.#usage = reported ?? this.#usage
     const choices = arrayOf(chunk.choices)
-    const spoken = wholeDeltas(spokenChoices(choices, dialect), this.#choices)
+    const converted = wholeDeltas(choicesOfDialect(choices, dialect), this.#choices)
     const edits = missingFields(chunk, 'chat.completion.chunk', reading, this.#head ?? chunk)
     if (chunk.gateway !== undefined) edits.set('gateway', { do: 'remove' })
     if (hasError(chunk)) edits.set('error', { do: 'remove' })
-    const mapped = mappedChoices(spoken, reading) ?? spoken
+    const mapped = mappedChoices(converted, reading) ?? converted
     this.#calls ??= new CallRepair(reading)
     const begun = this.#choices.has(0)
     const repaired = withRoles(this.#calls.repair(mapped, data), this.#choices)
@@ -331,7 +339,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
    * Learns from a frame that will be read as an event later, so that the frames that came with it can be skimmed; the
    * frame itself is not skimmed.
    */
-  #lookAhead(text: string, from: number): void {
+  #learnAhead(text: string, from: number): void {
     const end = text.indexOf('\n', from)
     if (end === -1) return
     this.#looks++

@@ -18,7 +18,7 @@ const wholeNumber = (value: unknown): number | null =>
 export const argumentsText = (given: unknown, empty: string): string =>
   typeof given === 'string' ? given : given === undefined || given === null ? empty : JSON.stringify(given)
 
-interface Known {
+interface TrackedCall {
   readonly id: string | null
   readonly name: string
   /** Some of its arguments have come. */
@@ -39,34 +39,34 @@ class Calls {
    * same index means a new one.
    */
   readonly #byGiven = new Map<number, number>()
-  readonly #known: Known[] = []
+  readonly #tracked: TrackedCall[] = []
   #last = -1
 
   /** The call that the fragment belongs to, and the name that the call has so far; null: it begins one. */
   place(call: Json): { readonly index: number; readonly name: string | null } {
     const id = filled(call.id) ? call.id : null
-    const said = objectOf(call.function ?? call.custom)
-    const name = filled(said.name) ? said.name : ''
+    const named = objectOf(call.function ?? call.custom)
+    const name = filled(named.name) ? named.name : ''
     const given = wholeNumber(call.index)
     const at = given === null ? this.#byIdOrLast(id, name !== '') : this.#atIndex(given, id, name)
     const index = at ?? this.#begin(id, name, given)
     this.#last = index
-    this.#note(this.#known[index]!, said.arguments ?? said.input)
-    return { index, name: at === null ? null : this.#known[index]!.name }
+    this.#note(this.#tracked[index]!, named.arguments ?? named.input)
+    return { index, name: at === null ? null : this.#tracked[index]!.name }
   }
 
   #begin(id: string | null, name: string, given: number | null): number {
-    if (this.#known.length >= MOST_CALLS) throw malformed('it has too many tool calls')
-    const index = this.#known.push({ id, name, begun: false, whole: false }) - 1
+    if (this.#tracked.length >= MOST_CALLS) throw malformed('it has too many tool calls')
+    const index = this.#tracked.push({ id, name, begun: false, whole: false }) - 1
     if (id !== null) this.#byId.set(id, index)
     if (given !== null) this.#byGiven.set(given, index)
     return index
   }
 
-  #note(known: Known, given: unknown): void {
+  #note(tracked: TrackedCall, given: unknown): void {
     if (given === undefined || given === null || given === '') return
-    known.whole = !known.begun && isWhole(given)
-    known.begun = true
+    tracked.whole = !tracked.begun && isWhole(given)
+    tracked.begun = true
   }
 
   #byIdOrLast(id: string | null, named: boolean): number | null {
@@ -77,12 +77,12 @@ class Calls {
   #atIndex(given: number, id: string | null, name: string): number | null {
     const at = this.#byGiven.get(given)
     if (at === undefined) return null
-    const known = this.#known[at]!
+    const tracked = this.#tracked[at]!
     // A new id alone is none: some servers make one for each fragment.
     if (name === '') return at
-    if (id !== null) return known.id === id ? at : (this.#byId.get(id) ?? null)
+    if (id !== null) return tracked.id === id ? at : (this.#byId.get(id) ?? null)
     // Without an id: another name after arguments, or the same one after all of them, is another call.
-    return known.begun && (known.whole || known.name !== name) ? null : at
+    return tracked.begun && (tracked.whole || tracked.name !== name) ? null : at
   }
 }
 
@@ -126,12 +126,12 @@ export class CallRepair {
     // Repeated, a client would concatenate it.
     if (!begins && filled(call.id)) delete right.id
     if (isObject(call.function)) {
-      const { arguments: given, name: said, ...rest } = call.function
+      const { arguments: given, name: givenName, ...rest } = call.function
       const isText = given === undefined || typeof given === 'string'
-      const isSaid = !begins && filled(said) && said === name
-      if (!isText || isSaid)
+      const isRepeated = !begins && filled(givenName) && givenName === name
+      if (!isText || isRepeated)
         right.function = {
-          ...(said === undefined || isSaid ? {} : { name: said }),
+          ...(givenName === undefined || isRepeated ? {} : { name: givenName }),
           ...(given === undefined ? {} : { arguments: isText ? given : argumentsText(exact(), '') }),
           ...rest,
         }

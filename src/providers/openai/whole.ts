@@ -8,14 +8,14 @@ import { wholeCall } from './tool-calls.ts'
 const filled = (value: unknown): boolean => typeof value === 'string' && value !== ''
 
 /** It has content other than text, so its `content` may be null. */
-const saysOtherwise = ({ tool_calls: calls, refusal, function_call, audio }: Json): boolean =>
+const hasOtherContent = ({ tool_calls: calls, refusal, function_call, audio }: Json): boolean =>
   arrayOf(calls).length > 0 || filled(refusal) || isObject(function_call) || isObject(audio)
 
 const wholeMessage = (message: Json, place: number, reading: Reading | undefined): Json => {
   const given = arrayOf(message.tool_calls)
   const calls = given.map((call, i) => wholeCall(call, () => callId(reading, place === 0 ? `${i}` : `${place}_${i}`)))
   const isCalled = calls.every((call, i) => call === given[i])
-  const content = message.content ?? (saysOtherwise(message) ? null : '')
+  const content = message.content ?? (hasOtherContent(message) ? null : '')
   if (isCalled && filled(message.role) && content === message.content) return message
   return {
     ...message,
@@ -96,11 +96,11 @@ export const saneUsage = (
     const details = rest[name]
     if (isObject(details) && !areSane(details)) rest[name] = saneDetails(details)
   }
-  const known = promptTokens !== null && completionTokens !== null
+  const isCounted = promptTokens !== null && completionTokens !== null
   return {
     ...(promptTokens === null ? {} : { prompt_tokens: promptTokens }),
     ...(completionTokens === null ? {} : { completion_tokens: completionTokens }),
-    ...(known ? { total_tokens: agrees && countOf(total) !== null ? total : promptTokens + completionTokens } : {}),
+    ...(isCounted ? { total_tokens: agrees && countOf(total) !== null ? total : promptTokens + completionTokens } : {}),
     ...rest,
   }
 }

@@ -110,8 +110,8 @@ const replyOf = (model: string, body: Json): Reply => {
   const words = wordsOf(text)
   const limit = countOf(body.max_completion_tokens) ?? countOf(body.max_tokens)
   const cut = limit !== null && limit < words.length
-  const said = cut ? words.slice(0, limit) : words
-  return { text: said.join(''), tool: null, finish: cut ? 'length' : 'stop', choices, usage: usage(said.length) }
+  const taken = cut ? words.slice(0, limit) : words
+  return { text: taken.join(''), tool: null, finish: cut ? 'length' : 'stop', choices, usage: usage(taken.length) }
 }
 
 const completion = (model: unknown, { text, tool, finish, choices, usage }: Reply): string => {
@@ -159,10 +159,10 @@ const framesOf = (body: Json, reply: Reply): { content: readonly string[]; tail:
           calls({ id: 'call_sandbox', type: 'function', function: { name: tool.name, arguments: '' } }),
           calls({ function: { arguments: tool.arguments } }),
         ]
-  const asked = objectOf(body.stream_options).include_usage === true
+  const requested = objectOf(body.stream_options).include_usage === true
   return {
     content: [chunk({ role: 'assistant', content: tool === null ? '' : null }), ...content],
-    tail: [chunk({}, finish), ...(asked ? [frame({ ...base, choices: [], usage })] : []), 'data: [DONE]\n\n'],
+    tail: [chunk({}, finish), ...(requested ? [frame({ ...base, choices: [], usage })] : []), 'data: [DONE]\n\n'],
   }
 }
 

@@ -28,7 +28,7 @@ const PLAIN =
 const NAMED_BY_OPERATOR: ReadonlySet<string> = new Set(['azure_openai'])
 
 /** Fields that request reasoning, or sound, of which the answer shows only the text. */
-const ASKS = [
+const REASONING_FIELDS = [
   'reasoning_effort',
   'reasoning',
   'thinking',
@@ -38,12 +38,14 @@ const ASKS = [
   'audio',
 ]
 
-const asks = (value: unknown): boolean =>
+const isRequested = (value: unknown): boolean =>
   isObject(value) ? value.type !== 'disabled' : value !== undefined && value !== null && value !== 'none'
 
 /** By the name of the model at a provider of this kind, or by the fields of the client's request. */
-export const reasonsUnseen = (body: Json, model: string, kind: string): boolean =>
-  REASONS.test(model) || (NAMED_BY_OPERATOR.has(kind) && !PLAIN.test(model)) || ASKS.some((name) => asks(body[name]))
+export const reasonsInvisibly = (body: Json, model: string, kind: string): boolean =>
+  REASONS.test(model) ||
+  (NAMED_BY_OPERATOR.has(kind) && !PLAIN.test(model)) ||
+  REASONING_FIELDS.some((name) => isRequested(body[name]))
 
 // The charge of a vendor for the tokens of pictures that a model makes. Rows have one price of output, which is that
 // of text: these are the prices that the vendors document (November 2026). Where a provider reports the cost of an
@@ -92,7 +94,7 @@ const OF_OPENAI = /(?:^|[./~])openai[./]/i
 const AMAZON = /(?:^|[./])(?:amazon\.)?(?:nova|titan)/i
 
 /** Its vendor writes every prompt that is long enough, and charges for it. */
-const writesUnasked = (kind: string, upstreamModel: string): boolean => {
+const writesAlways = (kind: string, upstreamModel: string): boolean => {
   if (kind === 'openai' || kind === 'azure_openai') return !OLDER_GPT.test(upstreamModel)
   const vendor = kind === 'openrouter' || kind === 'bedrock' ? OF_OPENAI.exec(upstreamModel) : null
   return vendor !== null && !OLDER_GPT.test(upstreamModel.slice(vendor.index + vendor[0].length))
@@ -100,7 +102,7 @@ const writesUnasked = (kind: string, upstreamModel: string): boolean => {
 
 /** Null: tokens that are written to the cache cost the same as the rest. */
 const cacheWriteFactors = (kind: string, upstreamModel: string): CacheWriteFactors | null => {
-  if (writesUnasked(kind, upstreamModel)) return GPT
+  if (writesAlways(kind, upstreamModel)) return GPT
   if (kind === 'anthropic' || kind === 'openrouter') return CLAUDE
   return kind === 'bedrock' && !AMAZON.test(upstreamModel) && !OF_OPENAI.test(upstreamModel) ? CLAUDE : null
 }
@@ -144,11 +146,11 @@ export const writtenAt = (
   const factors = writes === undefined ? null : cacheWriteFactors(kind, upstreamModel)
   if (writes === undefined || factors === null) return null
   const { fiveMinutes, oneHour, total } = writes
-  const unsaid = Math.max(0, total - fiveMinutes - oneHour)
+  const untimed = Math.max(0, total - fiveMinutes - oneHour)
   return [
     [fiveMinutes, factors.fiveMinutes],
     [oneHour, factors.oneHour],
-    [unsaid, FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes],
+    [untimed, FOR_AN_HOUR.test(raw) ? factors.oneHour : factors.fiveMinutes],
   ]
 }
 
@@ -158,7 +160,7 @@ export const cacheWritesOf = (
   fiveMinutes: number | null,
   oneHour: number | null,
 ): Pick<Usage, 'cacheWrites'> => {
-  const said = (fiveMinutes ?? 0) + (oneHour ?? 0)
-  const all = Math.max(total ?? 0, said)
+  const reported = (fiveMinutes ?? 0) + (oneHour ?? 0)
+  const all = Math.max(total ?? 0, reported)
   return all === 0 ? {} : { cacheWrites: { total: all, fiveMinutes: fiveMinutes ?? 0, oneHour: oneHour ?? 0 } }
 }

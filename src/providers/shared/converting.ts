@@ -92,14 +92,14 @@ export const addLimit = (body: Json, out: Record<string, unknown>, to: string, s
 }
 
 /** The requested detail of an image; `auto` means the same as leaving it out. */
-const asksForDetail = (part: unknown): boolean => {
+const requestsDetail = (part: unknown): boolean => {
   const { detail } = objectOf(objectOf(part).image_url)
   return typeof detail === 'string' && detail !== 'auto'
 }
 
 /** Notes that a wire without a counterpart takes images as they are. */
 export const dropDetail = (body: Json, shaping: string[]): void => {
-  if (arrayOf(body.messages).some((message) => arrayOf(objectOf(message).content).some(asksForDetail)))
+  if (arrayOf(body.messages).some((message) => arrayOf(objectOf(message).content).some(requestsDetail)))
     shaping.push('dropped image_url.detail')
 }
 

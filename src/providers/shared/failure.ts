@@ -8,7 +8,7 @@ import { retryAfterS } from './retry-after.ts'
 import { scrub } from './scrub.ts'
 
 /** The machine-readable fields (lower case) and the message of an error body, wherever its wire puts them. */
-interface Said {
+interface ErrorText {
   readonly fields: readonly string[]
   readonly message: string
   readonly param: string | null
@@ -152,7 +152,7 @@ const relayedIn = (error: Json): { readonly error: Json; readonly moderated: boo
   return { error: errorObject(vendor) ?? {}, moderated: Array.isArray(reasons) && reasons.length > 0 }
 }
 
-const saidIn = (body: unknown, extra: string | null): Said => {
+const errorTextIn = (body: unknown, extra: string | null): ErrorText => {
   const error = errorObject(body) ?? {}
   const inner = objectOf(error.innererror)
   const relayed = relayedIn(error)
@@ -169,14 +169,14 @@ const saidIn = (body: unknown, extra: string | null): Said => {
   }
 }
 
-const codeOf = (status: number, said: Said): ErrorCode => {
+const codeOf = (status: number, errorText: ErrorText): ErrorCode => {
   const plain = byStatus(status)
   if (status < 400 || status >= 500) return plain
   const open = OPEN_TO[status] ?? ANY
-  const message = said.message.slice(0, 4096).toLowerCase()
+  const message = errorText.message.slice(0, 4096).toLowerCase()
   for (const signature of SIGNATURES) {
     if (!open.includes(signature.code)) continue
-    if (signature.fields.some((field) => said.fields.includes(field)) || signature.message.test(message))
+    if (signature.fields.some((field) => errorText.fields.includes(field)) || signature.message.test(message))
       return signature.code
   }
   if (status === 403 && /\b(?:credits?|billing|quota|spend)\b/.test(message)) return 'quota_exceeded'
@@ -193,7 +193,7 @@ const PLAIN: Partial<Record<ErrorCode, string>> = {
 }
 
 /** Of unknown things at a provider, the client named the model only; a missing route belongs to no field. */
-const blamedOn = (code: ErrorCode, { fields, message }: Said): string | null => {
+const blamedOn = (code: ErrorCode, { fields, message }: ErrorText): string | null => {
   if (code !== 'not_found') return null
   return fields.some((field) => MODEL_UNKNOWN.includes(field)) || /\b(?:models?|deployment)\b/i.test(message)
     ? 'model'
@@ -203,15 +203,15 @@ const MODEL_UNKNOWN: readonly string[] = ['model_not_found', 'deploymentnotfound
 
 const failureOf = (
   code: ErrorCode,
-  said: Said,
+  errorText: ErrorText,
   status: number | undefined,
   retryS: number | undefined,
   reading?: Reading,
 ): GatewayError => {
   // Messages about credentials tend to quote them, so they are never relayed.
-  const quoted = code === 'authentication_error' ? '' : scrub(said.message, reading)
+  const quoted = code === 'authentication_error' ? '' : scrub(errorText.message, reading)
   const message = quoted !== '' ? quoted : (PLAIN[code] ?? `The provider answered with status ${status ?? 'unknown'}.`)
-  const param = said.param === null ? blamedOn(code, said) : scrub(said.param, reading).slice(0, 200)
+  const param = errorText.param === null ? blamedOn(code, errorText) : scrub(errorText.param, reading).slice(0, 200)
   return new GatewayError(code, message, {
     param,
     upstreamStatus: status,
@@ -229,8 +229,8 @@ export const statusFailure = (
 ): GatewayError => {
   const parsed = parseJson(body)
   const plain = parsed === undefined && isSentence(body) ? { message: body } : {}
-  const said = saidIn(parsed ?? plain, headers.get('x-amzn-errortype'))
-  return failureOf(codeOf(readAs, said), said, status, retryAfterS(headers, reading?.createdS), reading)
+  const errorText = errorTextIn(parsed ?? plain, headers.get('x-amzn-errortype'))
+  return failureOf(codeOf(readAs, errorText), errorText, status, retryAfterS(headers, reading?.createdS), reading)
 }
 
 /**
@@ -242,25 +242,25 @@ export const inBandFailure = (
   reading?: Reading,
   statusOf: (field: string) => number | undefined = () => undefined,
 ): GatewayError => {
-  const said = saidIn(body, null)
-  const status = said.status ?? said.fields.map(statusOf).find((known) => known !== undefined)
-  if (status !== undefined) return failureOf(codeOf(status, said), said, status, undefined, reading)
-  const guessed = codeOf(400, said) // by its signature alone
-  return failureOf(guessed === 'invalid_request' ? 'upstream_error' : guessed, said, undefined, undefined, reading)
+  const errorText = errorTextIn(body, null)
+  const status = errorText.status ?? errorText.fields.map(statusOf).find((known) => known !== undefined)
+  if (status !== undefined) return failureOf(codeOf(status, errorText), errorText, status, undefined, reading)
+  const guessed = codeOf(400, errorText) // by its signature alone
+  return failureOf(guessed === 'invalid_request' ? 'upstream_error' : guessed, errorText, undefined, undefined, reading)
 }
 
 /**
  * Null, false, an empty text, and an object with only such values are no failure: some servers send one with every
  * answer.
  */
-const isTold = (error: unknown): boolean =>
+const isFailure = (error: unknown): boolean =>
   typeof error === 'object' && error !== null ? Object.values(error).some(Boolean) : Boolean(error)
 
 /**
  * A success with an error is a failure, whatever else it holds: an answer that broke off is incomplete, and SDKs throw
  * on such a chunk.
  */
-export const tellsFailure = (body: Json): boolean => body.object === 'error' || isTold(body.error)
+export const reportsFailure = (body: Json): boolean => body.object === 'error' || isFailure(body.error)
 
 /** The upstream reported success, but sent no answer. */
 export const malformed = (what: string): GatewayError =>

@@ -23,13 +23,13 @@ const callBytes = (called: unknown): number => {
  * UTF-8 bytes of the content of a message, or of the delta of a chunk: text, reasoning, refusal, calls with their
  * arguments.
  */
-export const generatedBytes = (said: Json): number => {
+export const generatedBytes = (message: Json): number => {
   // The same reasoning under two names is billed once.
-  let bytes = contentBytes(said.content) + Math.max(bytesIn(said.reasoning_content), bytesIn(said.reasoning))
-  if (said.refusal !== undefined) bytes += bytesIn(said.refusal)
-  if (said.audio !== undefined) bytes += bytesIn(objectOf(said.audio).transcript)
-  if (said.function_call !== undefined) bytes += callBytes(said.function_call)
-  for (const call of arrayOf(said.tool_calls)) {
+  let bytes = contentBytes(message.content) + Math.max(bytesIn(message.reasoning_content), bytesIn(message.reasoning))
+  if (message.refusal !== undefined) bytes += bytesIn(message.refusal)
+  if (message.audio !== undefined) bytes += bytesIn(objectOf(message.audio).transcript)
+  if (message.function_call !== undefined) bytes += callBytes(message.function_call)
+  for (const call of arrayOf(message.tool_calls)) {
     const { function: called, custom } = objectOf(call)
     bytes += callBytes(called)
     if (custom !== undefined) bytes += bytesIn(objectOf(custom).name) + bytesIn(objectOf(custom).input)

@@ -48,11 +48,11 @@ export const retryAfterS = (headers: Headers, createdS: number | undefined): num
   if (ms !== null && /^\d+(?:\.\d+)?$/.test(ms)) return usable(Number(ms) / 1_000)
   const date = Date.parse(headers.get('date') ?? '')
   const nowMs = Number.isNaN(date) ? (createdS === undefined ? null : createdS * 1_000) : date
-  const said = headers.get('retry-after')?.trim()
-  if (said !== undefined && /^\d+(?:\.\d+)?$/.test(said)) return usable(Number(said))
+  const header = headers.get('retry-after')?.trim()
+  if (header !== undefined && /^\d+(?:\.\d+)?$/.test(header)) return usable(Number(header))
   // Only an HTTP-date begins with a weekday; `Date.parse` alone would take "-1" for a year.
-  if (said !== undefined && nowMs !== null && /^[A-Za-z]{3,9},? /.test(said))
-    return usable((Date.parse(said) - nowMs) / 1_000)
+  if (header !== undefined && nowMs !== null && /^[A-Za-z]{3,9},? /.test(header))
+    return usable((Date.parse(header) - nowMs) / 1_000)
   let longest: number | undefined
   for (const [reset, remaining] of LIMITS) {
     const text = headers.get(reset)

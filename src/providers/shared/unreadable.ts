@@ -11,8 +11,8 @@ const LOOKS_LIKE_ANSWER = /^\s*\[?\s*\{/
  * that may have been a piece of the answer: without it the rest would pass for the whole. After a `complete` answer
  * nothing can be missing.
  */
-export const passOver = (data: string, seen: number, complete: boolean): number => {
+export const skipUnreadable = (data: string, count: number, complete: boolean): number => {
   if (!complete && LOOKS_LIKE_ANSWER.test(data)) throw malformed('a piece of its stream cannot be read')
-  if (seen >= MOST_UNREADABLE) throw malformed('its stream cannot be read')
-  return seen + 1
+  if (count >= MOST_UNREADABLE) throw malformed('its stream cannot be read')
+  return count + 1
 }

@@ -14,27 +14,27 @@ export type Counted =
   | 'text'
 
 /** What may be set in the client's wire only, since it cannot be counted elsewhere. */
-export type Kept = 'model' | 'tools' | 'tool_choice' | 'messages'
+export type Withheld = 'model' | 'tools' | 'tool_choice' | 'messages'
 
 /**
  * Names are paths; case and underscores do not count, `*.x` is `x` at any depth. A counted field is forwarded as it
  * was sent; a kept one is not sent on, and `gateway.shaping` reports it.
  */
-export interface OwnRow {
+export interface VendorField {
   readonly names: readonly string[]
   readonly counts?: Counted
-  readonly keeps?: Kept
+  readonly withholds?: Withheld
   /** The client's own field takes precedence where both are sent: this one then only repeats it. */
   readonly yields?: true
   readonly why: string
 }
 
-const counts = (as: Counted, why: string, ...names: string[]): OwnRow => ({ names, counts: as, why })
-const yielding = (as: Counted, why: string, ...names: string[]): OwnRow => ({
+const counts = (as: Counted, why: string, ...names: string[]): VendorField => ({ names, counts: as, why })
+const yielding = (as: Counted, why: string, ...names: string[]): VendorField => ({
   ...counts(as, why, ...names),
   yields: true,
 })
-const keeps = (what: Kept, why: string, ...names: string[]): OwnRow => ({ names, keeps: what, why })
+const withholds = (what: Withheld, why: string, ...names: string[]): VendorField => ({ names, withholds: what, why })
 
 const within = (container: string, names: readonly string[]): string[] => names.map((name) => `${container}.${name}`)
 
@@ -60,7 +60,7 @@ const DECLARES = ['tools', 'functions', 'mcp_servers', 'function_declarations', 
 const PREDICTED = counts('text', 'what it rejects of a prediction is billed as output, beyond the limit', 'prediction')
 
 /** By kind. The upstream of a kind without rows reads only the client's wire, or refuses unknown fields. */
-export const OWN_ROWS: Readonly<Record<string, readonly OwnRow[]>> = {
+export const VENDOR_FIELDS: Readonly<Record<string, readonly VendorField[]>> = {
   openai: [PREDICTED],
   azure_openai: [PREDICTED],
   mistral: [PREDICTED],
@@ -75,17 +75,17 @@ export const OWN_ROWS: Readonly<Record<string, readonly OwnRow[]>> = {
     counts('answers', 'likewise any number of answers', ...ANSWERS, ...inExtras(INNER_ANSWERS)),
     counts('thinking', 'likewise any budget for thinking', ...THINKING, ...inExtras(THINKING)),
     PREDICTED,
-    keeps(
+    withholds(
       'model',
       'another gateway may answer, which would call another model than the one that was chosen, allowed and priced',
       ...['models', 'fallbacks', ...within('extra_body', ['model', 'models', 'fallbacks'])],
     ),
-    keeps(
+    withholds(
       'tools',
       'they would be declared past the check of declarations and the switch for tools',
       ...['mcp_servers', 'function_declarations', ...within('extra_body', DECLARES)],
     ),
-    keeps('messages', 'they would stand in for those that were checked', 'extra_body.messages'),
+    withholds('messages', 'they would stand in for those that were checked', 'extra_body.messages'),
   ],
   vllm: [counts('answers', 'older versions generate so many and show the best', 'best_of')],
   llamacpp: [
@@ -98,31 +98,31 @@ export const OWN_ROWS: Readonly<Record<string, readonly OwnRow[]>> = {
       'a budget of tokens for reasoning, which some models take beside the limit',
       'reasoning.max_tokens',
     ),
-    keeps(
+    withholds(
       'model',
       'each is called in turn, priced by itself, whether a policy allows it or not',
       'models',
       'fallbacks',
     ),
   ],
-  groq: [keeps('model', 'compound systems are billed by the models that they call', 'compound_custom.models')],
+  groq: [withholds('model', 'compound systems are billed by the models that they call', 'compound_custom.models')],
   anthropic: [
-    keeps('model', 'called when the chosen one refuses, whether a policy allows it or not', 'fallbacks'),
-    keeps('tools', 'tools of servers that the client names, called from there', 'mcp_servers'),
+    withholds('model', 'called when the chosen one refuses, whether a policy allows it or not', 'fallbacks'),
+    withholds('tools', 'tools of servers that the client names, called from there', 'mcp_servers'),
   ],
   gemini: [
     yielding('limit', 'the limit, where the client sets none in its own wire', '*.max_output_tokens'),
     yielding('answers', 'n in its words', '*.candidate_count'),
     counts('thinking', 'its documents count it beside the limit, its models within', '*.thinking_budget'),
-    keeps('model', 'the model stands in the address', 'extra_body.google.model'),
-    keeps('messages', 'written from the messages', 'contents', 'extra_body.google.contents'),
-    keeps(
+    withholds('model', 'the model stands in the address', 'extra_body.google.model'),
+    withholds('messages', 'written from the messages', 'contents', 'extra_body.google.contents'),
+    withholds(
       'tools',
       'declarations are checked in the client’s wire',
       ...['function_declarations', ...within('*.google', ['tools', 'function_declarations'])],
       ...within('*.tool_config', ['tools', 'function_declarations']),
     ),
-    keeps('tool_choice', 'likewise', '*.function_calling_config'),
+    withholds('tool_choice', 'likewise', '*.function_calling_config'),
   ],
   bedrock: [
     yielding('limit', 'the limit, where the client sets none in its own wire', 'inferenceConfig.max_tokens'),
@@ -133,14 +133,14 @@ export const OWN_ROWS: Readonly<Record<string, readonly OwnRow[]>> = {
     ),
     counts('answers', 'likewise', ...within('additionalModelRequestFields.*', INNER_ANSWERS)),
     counts('thinking', 'likewise', ...within('additionalModelRequestFields.*', THINKING)),
-    keeps(
+    withholds(
       'tools',
       'declarations are checked in the client’s wire',
       ...['toolConfig', ...within('additionalModelRequestFields', DECLARES)],
     ),
-    keeps('tool_choice', 'likewise', 'additionalModelRequestFields.tool_choice'),
-    keeps('model', 'called when the chosen one refuses', 'additionalModelRequestFields.fallbacks'),
-    keeps('messages', 'they would stand in for those that were checked', 'additionalModelRequestFields.messages'),
+    withholds('tool_choice', 'likewise', 'additionalModelRequestFields.tool_choice'),
+    withholds('model', 'called when the chosen one refuses', 'additionalModelRequestFields.fallbacks'),
+    withholds('messages', 'they would stand in for those that were checked', 'additionalModelRequestFields.messages'),
   ],
   cohere: [counts('thinking', 'a budget of its own, beside max_tokens', 'thinking.token_budget')],
   ollama: [

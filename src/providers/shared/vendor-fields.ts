@@ -7,7 +7,7 @@ import { isLongNumber } from '../../lib/json/exact-json.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import { arrayOf, type Json, objectOf } from './read-json.ts'
-import { type Counted, EXACT_KINDS, type Kept, OWN_ROWS, type OwnRow } from './vendor-fields-table.ts'
+import { type Counted, EXACT_KINDS, VENDOR_FIELDS, type VendorField, type Withheld } from './vendor-fields-table.ts'
 
 /** Depth to which nested objects are examined. */
 const MOST_DEPTH = 6
@@ -29,7 +29,7 @@ const NO_PROMPT: ReadonlySet<string> = new Set([
   'web_search_options', 'top_k', 'min_p', 'repetition_penalty',
 ])
 
-const TOLD: Readonly<Record<Kept, string>> = {
+const INSTEAD: Readonly<Record<Withheld, string>> = {
   model: 'the gateway chooses the model',
   tools: 'use tools',
   tool_choice: 'use tool_choice',
@@ -48,7 +48,7 @@ const CONTAINERS: ReadonlySet<string> = new Set(
 export const isContainer = (name: string): boolean => CONTAINERS.has(plainName(name))
 
 interface Pattern {
-  readonly row: OwnRow
+  readonly row: VendorField
   /** As the table has it: amounts are recorded under it. */
   readonly name: string
   /** Plain; `*` matches any number of names. */
@@ -56,22 +56,27 @@ interface Pattern {
 }
 type Patterns = ReadonlyMap<string, readonly Pattern[]>
 
-const patternsOf = (rows: readonly OwnRow[]): Patterns => {
+const patternsOf = (rows: readonly VendorField[]): Patterns => {
   const byLast = new Map<string, Pattern[]>()
   for (const row of rows)
     for (const name of row.names) {
       const path = name.split('.').map((part) => (part === '*' ? part : plainName(part)))
       const last = path.at(-1)!
-      const known = byLast.get(last)
-      if (known === undefined) byLast.set(last, [{ row, name, path }])
-      else known.push({ row, name, path })
+      const existing = byLast.get(last)
+      if (existing === undefined) byLast.set(last, [{ row, name, path }])
+      else existing.push({ row, name, path })
     }
   return byLast
 }
 const NO_PATTERNS: Patterns = new Map()
-const COUNTED = patternsOf(Object.values(OWN_ROWS).flatMap((rows) => rows.filter((row) => row.counts !== undefined)))
-const KEPT: ReadonlyMap<string, Patterns> = new Map(
-  Object.entries(OWN_ROWS).map(([kind, rows]) => [kind, patternsOf(rows.filter((row) => row.keeps !== undefined))]),
+const COUNTED = patternsOf(
+  Object.values(VENDOR_FIELDS).flatMap((rows) => rows.filter((row) => row.counts !== undefined)),
+)
+const WITHHELD: ReadonlyMap<string, Patterns> = new Map(
+  Object.entries(VENDOR_FIELDS).map(([kind, rows]) => [
+    kind,
+    patternsOf(rows.filter((row) => row.withholds !== undefined)),
+  ]),
 )
 
 const matches = (path: readonly string[], pattern: readonly string[]): boolean => {
@@ -89,25 +94,25 @@ const found = (patterns: Patterns, path: readonly string[]): readonly Pattern[] 
   patterns.get(path.at(-1)!)?.filter((pattern) => matches(path, pattern.path)) ?? []
 
 /** Name in the table -> the largest amount that was sent under it; 0: as much as the model allows. */
-export type OwnAmounts = Readonly<Record<string, number>>
+export type VendorAmounts = Readonly<Record<string, number>>
 
 /** The vendor fields of a body, before the upstream is known. */
-export interface OwnWords {
+export interface VendorFieldsOfBody {
   /** Null: no field that any kind counts. */
-  readonly amounts: OwnAmounts | null
+  readonly amounts: VendorAmounts | null
   /** UTF-8 bytes of text that a model may read. */
   readonly textBytes: number
 }
-const NOTHING: OwnWords = { amounts: null, textBytes: 0 }
+const NOTHING: VendorFieldsOfBody = { amounts: null, textBytes: 0 }
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
 /** Servers read `"4"` as 4; any other text is no number for them either. */
 const amountOf = (as: Counted, value: unknown): number | null => {
   if (as === 'text') return value === null ? null : Math.min(jsonBytes(value), MOST)
-  const said = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
-  if (typeof said !== 'number' || Number.isNaN(said)) return null
-  if (said > 0) return Math.min(Math.ceil(said), MOST)
-  return as === 'answers' || (as === 'thinking' && said === 0) ? null : 0
+  const numeric = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  if (typeof numeric !== 'number' || Number.isNaN(numeric)) return null
+  if (numeric > 0) return Math.min(Math.ceil(numeric), MOST)
+  return as === 'answers' || (as === 'thinking' && numeric === 0) ? null : 0
 }
 
 const larger = (one: number | undefined, other: number): number =>
@@ -126,7 +131,7 @@ const collect = (value: Json, path: readonly string[], into: Record<string, numb
 }
 
 /** Reads the vendor fields of a body. */
-export const readOwnWords = (body: Json): OwnWords => {
+export const readVendorFields = (body: Json): VendorFieldsOfBody => {
   let textBytes = 0
   let plain = true
   for (const name in body) {
@@ -143,7 +148,7 @@ export const readOwnWords = (body: Json): OwnWords => {
 }
 
 /** The bound for an upstream of a kind. 0: as much as the model allows. */
-export interface OwnBound {
+export interface VendorBound {
   /** Null: none was sent. */
   limit: number | null
   thinking: number | null
@@ -152,9 +157,9 @@ export interface OwnBound {
 }
 
 /** `isLimited`: the client set a limit in its own wire. */
-export const ownBound = (kind: string, amounts: OwnAmounts, isLimited: boolean): OwnBound => {
-  const bound: OwnBound = { limit: null, thinking: null, answers: 1, textBytes: 0 }
-  for (const { names, counts, yields } of OWN_ROWS[kind] ?? []) {
+export const vendorBound = (kind: string, amounts: VendorAmounts, isLimited: boolean): VendorBound => {
+  const bound: VendorBound = { limit: null, thinking: null, answers: 1, textBytes: 0 }
+  for (const { names, counts, yields } of VENDOR_FIELDS[kind] ?? []) {
     if (counts === undefined || (yields === true && counts === 'limit' && isLimited)) continue
     for (const name of names) {
       const amount = amounts[name]
@@ -175,21 +180,21 @@ export type Note = (text: string) => void
  * The reason why this top-level field does not go to an upstream of this kind; null when it does. `fields`: the names
  * that the kind converts.
  */
-export const keptField = (kind: string, name: string, fields: ReadonlySet<string> = CLIENT_FIELDS): string | null => {
+export const whyWithheld = (kind: string, name: string, fields: ReadonlySet<string> = CLIENT_FIELDS): string | null => {
   if (!EXACT_KINDS.has(kind)) {
     const read = folded(name)
     if (read !== name && (fields.has(read) || CLIENT_FIELDS.has(read))) return `use ${read}`
   }
-  return keptAt(kind, [plainName(name)])
+  return whyWithheldAt(kind, [plainName(name)])
 }
 
-const keptAt = (kind: string, path: readonly string[]): string | null => {
-  const [pattern] = found(KEPT.get(kind) ?? NO_PATTERNS, path)
-  return pattern === undefined ? null : TOLD[pattern.row.keeps!]
+const whyWithheldAt = (kind: string, path: readonly string[]): string | null => {
+  const [pattern] = found(WITHHELD.get(kind) ?? NO_PATTERNS, path)
+  return pattern === undefined ? null : INSTEAD[pattern.row.withholds!]
 }
 
 /** Fields of neither wire, as the client sent them, without those that are kept back from this kind. */
-export const ownFields = (
+export const vendorFields = (
   kind: string,
   body: Json,
   handled: ReadonlySet<string>,
@@ -198,8 +203,8 @@ export const ownFields = (
   const out: [string, unknown][] = []
   for (const [name, value] of Object.entries(body)) {
     if (handled.has(name)) continue
-    const why = keptField(kind, name, handled)
-    if (why === null) out.push([name, withoutKept(kind, value, [name], note)])
+    const why = whyWithheld(kind, name, handled)
+    if (why === null) out.push([name, withoutWithheld(kind, value, [name], note)])
     else note(`dropped ${name.slice(0, 40)}: ${why}`)
   }
   return Object.fromEntries(out)
@@ -208,21 +213,21 @@ export const ownFields = (
 /**
  * The members of such a field that is an object; empty when it was not sent. `path`: its place in the client's body.
  */
-export const ownMembers = (kind: string, value: unknown, path: string, note: Note): Record<string, unknown> => {
+export const vendorMembers = (kind: string, value: unknown, path: string, note: Note): Record<string, unknown> => {
   if (value !== undefined && value !== null && (!isObject(value) || isLongNumber(value)))
     throw new GatewayError('invalid_request', `${path} must be an object`, { param: path })
-  return { ...objectOf(withoutKept(kind, objectOf(value), path.split('.'), note)) }
+  return { ...objectOf(withoutWithheld(kind, objectOf(value), path.split('.'), note)) }
 }
 
 /** The same object when nothing in it is kept back. */
-const withoutKept = (kind: string, value: unknown, path: readonly string[], note: Note): unknown => {
+const withoutWithheld = (kind: string, value: unknown, path: readonly string[], note: Note): unknown => {
   if (path.length >= MOST_DEPTH || !isObject(value) || isLongNumber(value)) return value
   let changed = false
   const out: [string, unknown][] = []
   for (const [name, member] of Object.entries(value)) {
     const at = [...path, name]
-    const why = keptAt(kind, at.map(plainName))
-    const left = why === null ? withoutKept(kind, member, at, note) : undefined
+    const why = whyWithheldAt(kind, at.map(plainName))
+    const left = why === null ? withoutWithheld(kind, member, at, note) : undefined
     if (why === null) out.push([name, left])
     else note(`dropped ${shown(at)}: ${why}`)
     changed ||= left !== member
@@ -233,7 +238,7 @@ const withoutKept = (kind: string, value: unknown, path: readonly string[], note
 const shown = (path: readonly string[]): string => path.map((name) => name.slice(0, 40)).join('.')
 
 /** The JSON text of a field without what is kept back from this kind: every other byte is the client's. */
-export const textWithoutKept = (kind: string, text: string, value: unknown, name: string, note: Note): string =>
+export const textWithoutWithheld = (kind: string, text: string, value: unknown, name: string, note: Note): string =>
   editedText(kind, text, value, [name], note)
 
 const editedText = (kind: string, text: string, value: unknown, path: readonly string[], note: Note): string => {
@@ -241,7 +246,7 @@ const editedText = (kind: string, text: string, value: unknown, path: readonly s
   const edits = new Map<string, { do: 'remove' } | { do: 'set'; json: string }>()
   for (const [name, member] of Object.entries(value)) {
     const at = [...path, name]
-    const why = keptAt(kind, at.map(plainName))
+    const why = whyWithheldAt(kind, at.map(plainName))
     if (why !== null) {
       edits.set(name, { do: 'remove' })
       note(`dropped ${shown(at)}: ${why}`)
@@ -255,8 +260,8 @@ const editedText = (kind: string, text: string, value: unknown, path: readonly s
 }
 
 /** Whether anything inside a field may be kept from an upstream of this kind. */
-export const keepsInside = (kind: string): boolean =>
-  [...(KEPT.get(kind)?.values() ?? [])].some((patterns) => patterns.some(({ path }) => path.length > 1))
+export const withholdsInside = (kind: string): boolean =>
+  [...(WITHHELD.get(kind)?.values() ?? [])].some((patterns) => patterns.some(({ path }) => path.length > 1))
 
 /** Notes that the client's own field replaces this member. */
 export const noteReplaced = (own: Json, name: string, path: string, field: string, note: Note): void => {

@@ -3,7 +3,7 @@ import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../../domain/budg
 import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
 import { overrunIn } from '../../domain/budgets/lease.ts'
 import { LogReplaced } from '../../log/port.ts'
-import { listSegments, readSegmentHeader, SegmentCursor, type SpoolRecord } from '../../log/segments/segments.ts'
+import { listSegments, readSegmentHeader, SegmentReader, type SpoolRecord } from '../../log/segments/segments.ts'
 import { type LocalSpool, readWatermark, writeWatermark } from '../../log/spool/spool.ts'
 import { NOTHING_REPORTED, type ReportedOrphans, reportedOrphans } from './reported-orphans.ts'
 
@@ -50,7 +50,7 @@ export const spentIn = async (
   const sums: SpentByHolder = new Map()
   const { directory, files, end } = spool
   if (files.size(directory) === null) return sums
-  const cursor = new SegmentCursor({ directory, files })
+  const cursor = new SegmentReader({ directory, files })
   const from = neededFrom(spool)
   const before = reportedOrphans(spool)
   // The log has every reported orphan before the mark goes on.
@@ -73,7 +73,7 @@ export const spentIn = async (
 }
 
 /** An earlier build may have deleted what is needed: then everything that is left is read. */
-const seek = (cursor: SegmentCursor, record: number): boolean => {
+const seek = (cursor: SegmentReader, record: number): boolean => {
   try {
     return cursor.seek({ record })
   } catch (error) {

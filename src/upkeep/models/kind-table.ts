@@ -47,5 +47,5 @@ export const providerFlaw = (
   }
   const flaw = firstError(optionsOf(kind), { options })
   if (flaw !== null) return { ...flaw, param: flaw.param.replace(/(?:\.\d+)+$/, '') }
-  return kind.flaw?.({ baseUrl: base_url ?? '', region, options }) ?? null
+  return kind.problem?.({ baseUrl: base_url ?? '', region, options }) ?? null
 }

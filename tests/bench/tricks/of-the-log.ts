@@ -13,10 +13,10 @@ import { CHUNK_BUFFER_BYTES } from '../../../src/log/segments/chunk-buffers.ts'
 import { FRAME_HEAD_BYTES, packedOffset } from '../../../src/log/segments/frame.ts'
 import { subjectOf } from '../../../src/log/segments/frame-subject.ts'
 import { BatchPacker } from '../../../src/log/segments/pack.ts'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import type { SpoolRecord } from '../../../src/log/segments/record.ts'
 import { SegmentWriter } from '../../../src/log/segments/writer.ts'
-import { Lanes, type Shipment } from '../../../src/log/sender/shipments.ts'
+import { type Shipment, Shipments } from '../../../src/log/sender/shipments.ts'
 import { openSpool } from '../../../src/log/spool/open.ts'
 import type { Trick } from './trick.ts'
 
@@ -202,7 +202,7 @@ const writtenRecords = (folder: string): SpoolRecord[] => {
   for (let i = 0; i < GATHERED; i++) addTo(writer, i)
   writer.flush()
   writer.close()
-  const cursor = new SegmentCursor({ directory: folder })
+  const cursor = new SegmentReader({ directory: folder })
   cursor.seek({ record: 0 })
   const records: SpoolRecord[] = []
   while (records.length < GATHERED) records.push(...cursor.next(GATHERED))
@@ -210,12 +210,12 @@ const writtenRecords = (folder: string): SpoolRecord[] => {
   return records
 }
 
-const loaded = (lanes: Lanes, records: readonly SpoolRecord[]): (readonly Shipment[])[] => {
+const loaded = (lanes: Shipments, records: readonly SpoolRecord[]): (readonly Shipment[])[] => {
   for (const record of records) lanes.load(record)
   return lanes.unload()
 }
 
-const newLanes = () => new Lanes(TARGETS, { limits: APPEND_LIMITS })
+const newLanes = () => new Shipments(TARGETS, { limits: APPEND_LIMITS })
 
 const lanes = (): Trick => {
   const folder = temporary()
@@ -258,7 +258,7 @@ const sender = (): Trick => {
   const into = Buffer.alloc(4 * 1024 * 1024)
   const bell = new Int32Array(new SharedArrayBuffer(4))
   const thread = waiter(bell)
-  const cursor = new SegmentCursor({ directory: folder, recycling: true })
+  const cursor = new SegmentReader({ directory: folder, recycling: true })
   return {
     name: 'a bell for the thread that sends, instead of the work',
     at: 'log/sender-thread.ts',

@@ -3,7 +3,7 @@ import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { readIntent } from '../../../src/inference/intent/intent.ts'
 import { outputBound, promptTokensEstimate, reservedNanoUsd } from '../../../src/inference/money/estimate.ts'
 import { KINDS } from '../../../src/providers/kinds.ts'
-import { OWN_ROWS } from '../../../src/providers/shared/vendor-fields-table.ts'
+import { VENDOR_FIELDS } from '../../../src/providers/shared/vendor-fields-table.ts'
 import { entry, type TestGateway, testGateway } from '../gateway.ts'
 
 const MODEL = { maxOutputTokens: 4_096, contextWindow: 128_000 }
@@ -20,7 +20,7 @@ const nested = (name: string, value: unknown): Record<string, unknown> =>
     .reduceRight<unknown>((inner, part) => ({ [part]: inner }), value) as Record<string, unknown>
 
 describe('every row of the table is counted for its kind, and for no other', () => {
-  for (const [kind, rows] of Object.entries(OWN_ROWS))
+  for (const [kind, rows] of Object.entries(VENDOR_FIELDS))
     for (const { names, counts, yields } of rows)
       for (const name of names.filter(() => counts !== undefined))
         test(`${kind}: ${name}`, () => {

@@ -1,7 +1,7 @@
 // What an append to a shared topic of the embedded log does before it commits: nobody is to stand still for what a disk has to write for others.
 import { afterAll, afterEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { DiskAhead } from '../../../src/log/embedded/pre-sync.ts'
+import { PreSync } from '../../../src/log/embedded/pre-sync.ts'
 import { SqliteTopic } from '../../../src/log/embedded/sqlite-log.ts'
 import { type Files, nodeFiles } from '../../../src/log/files.ts'
 import { TOPICS, type Topic } from '../../../src/log/topics.ts'
@@ -57,7 +57,7 @@ test('a commit begins once the disk has written what it was given before; what c
 test('a disk that has just answered is not asked again, one that let a commit wait is, and so is one that had time to fill', async () => {
   let nowMs = 0
   const disk = slowDisk()
-  const ahead = new DiskAhead({ path: fresh(), files: disk.files, nowMs: () => nowMs })
+  const ahead = new PreSync({ path: fresh(), files: disk.files, nowMs: () => nowMs })
   const answered = async (): Promise<void> => {
     const ready = ahead.ready()
     disk.asked.at(-1)!.resolve()
@@ -117,7 +117,7 @@ test('descriptors are given back, whatever fails', async () => {
     throw diskError('ENOSPC')
   }
   for (const failing of [{}, { write: refuse }, { sync: refuse }]) {
-    await new DiskAhead({ path: fresh(), files: { ...files, ...failing }, nowMs: () => 0 }).ready()
+    await new PreSync({ path: fresh(), files: { ...files, ...failing }, nowMs: () => 0 }).ready()
     expect(held.size).toBe(0)
   }
 })

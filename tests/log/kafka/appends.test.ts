@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { AppendQueue, answerEach, type WaitingAppend } from '../../../src/log/kafka/appends.ts'
+import { AppendQueue, settleEach, type WaitingAppend } from '../../../src/log/kafka/appends.ts'
 import { ByteReader } from '../../../src/log/kafka/bytes.ts'
 import { type ProduceAppend, produceBound, writeProduce } from '../../../src/log/kafka/produce.ts'
 import { readBatches } from '../../../src/log/kafka/records.ts'
@@ -70,7 +70,7 @@ describe('the queue', () => {
   const queue = (sent: (readonly WaitingAppend[])[]) =>
     new AppendQueue(async (appends) => {
       sent.push(appends)
-      answerEach(
+      settleEach(
         appends,
         appends.map(({ topic, partition }) => ({ topic, partition, error: partition })),
       )
@@ -113,7 +113,7 @@ describe('the queue', () => {
     const failing = new AppendQueue(() => Promise.reject(new Error('closed')))
     const outcomes = await Promise.allSettled([failing.push(ofBytes('a', 1), 1), failing.push(ofBytes('a', 2), 1)])
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-    const forgetful = new AppendQueue(async (appends) => answerEach(appends, [{ topic: 'a', partition: 2, error: 5 }]))
+    const forgetful = new AppendQueue(async (appends) => settleEach(appends, [{ topic: 'a', partition: 2, error: 5 }]))
     const [one, two] = await Promise.allSettled([
       forgetful.push(ofBytes('a', 1), 1),
       forgetful.push(ofBytes('a', 2), 1),

@@ -10,7 +10,7 @@ import { follow } from '../../../src/log/kafka/read.ts'
 const RECORDS = 500
 const BATCHES = 12
 const PLACE = { topic: 't', partition: 0, from: 0 }
-const RULE = { compacted: false, keptForEver: false }
+const RULE = { compacted: false, retainedForEver: false }
 
 const sampleOf = (offset: number) => Buffer.from(`{"n":${offset},"same":"${'abcdefgh'.repeat(250)}"}`)
 const batchAt = (first: number): Buffer => {

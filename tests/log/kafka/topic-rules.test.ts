@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import {
   aclCommands,
   explain,
-  type Held,
   problemOf,
+  type StoredTopic,
   wantedTopic,
   warningsOf,
 } from '../../../src/log/kafka/topic-rules.ts'
@@ -16,7 +16,7 @@ const held = (
   topic: Topic,
   brokers: number,
   changed: { settings?: Record<string, string>; partitions?: number; replication?: number } = {},
-): Held => {
+): StoredTopic => {
   const made = wantedTopic(topic, NEEDS, brokers)
   const replicas = Array.from({ length: changed.replication ?? made.replication }, (_, index) => index + 1)
   const partitions = Array.from({ length: changed.partitions ?? made.partitions }, (_, partition) => ({
@@ -75,7 +75,7 @@ describe('the rules of a topic', () => {
     expect(problem?.setting).toBe(setting)
     const line = explain(topic.name, problem!, 'broker:9092')
     expect(line).toStartWith(`${topic.name} has ${setting} ${problem!.found}, wanted is ${problem!.wanted}: `)
-    if (problem!.mend !== null) expect(line).toContain(`--add-config ${setting}=${problem!.mend}`)
+    if (problem!.fix !== null) expect(line).toContain(`--add-config ${setting}=${problem!.fix}`)
   })
 
   test('what loses nothing is right: longer retention, more partitions than recorded, a topic of one copy that is not critical', () => {

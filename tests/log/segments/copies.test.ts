@@ -7,7 +7,7 @@ import { embeddedLog } from '../../../src/log/embedded/log.ts'
 import { nodeFiles } from '../../../src/log/files.ts'
 import { readFrame, type SegmentHeader, writeFrame } from '../../../src/log/segments/frame.ts'
 import { segmentHead } from '../../../src/log/segments/header.ts'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import { listSegments, segmentPath } from '../../../src/log/segments/writer.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { take } from '../../contract/event-log.ts'
@@ -58,7 +58,7 @@ const write = (segments: readonly Segment[]): string => {
 }
 
 const readFrom = (directory: string, record: number, limit = 1_000, passing = false): number[] => {
-  const cursor = new SegmentCursor({ directory, passing })
+  const cursor = new SegmentReader({ directory, passing })
   expect(cursor.seek({ record })).toBe(true)
   const found: number[] = []
   do {
@@ -112,7 +112,7 @@ test('copies are looked for only as far as a head that knows what is lost to hav
     opened++
     return nodeFiles.open(path)
   }
-  const cursor = new SegmentCursor({ directory, files: { ...nodeFiles, open } })
+  const cursor = new SegmentReader({ directory, files: { ...nodeFiles, open } })
   expect(cursor.seek({ record: 0 })).toBe(true)
   do cursor.next(100)
   while (!cursor.atEnd)
@@ -179,7 +179,7 @@ test('a reader of one topic, wherever it begins, says of no record that survived
       const { limit, passing } = world
       const from = numbersAt(Math.min(world.from, last))[topic]
       const left = survived.filter((record) => topicOf(record) === topic).map((record) => numbersAt(record)[topic])
-      const cursor = new SegmentCursor({ directory, topic, passing })
+      const cursor = new SegmentReader({ directory, topic, passing })
       expect(cursor.seek({ topic, offset: from })).toBe(true)
       while (left.length > 0 && left[0]! < from) left.shift()
       do {

@@ -12,7 +12,7 @@ import {
   type StoredFrame,
 } from '../../../src/log/segments/frame.ts'
 import { framesIn } from '../../../src/log/segments/packed-frames.ts'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../support.ts'
 import { appendAll, bytesOf, likeEachOther, storedIn, textsOf } from './packed.ts'
 
@@ -144,7 +144,7 @@ describe('packed records that a crash or a disk has spoiled', () => {
       else frameAround(content, start, end, { record, offset, sequence: sequence - 1, atMs }, sequence)
       const dataDir = withContent(bytes)
       const directory = join(dataDir, 'spool', '0')
-      const cursor = new SegmentCursor({ directory })
+      const cursor = new SegmentReader({ directory })
       cursor.seek({ record: 0 })
       expect(cursor.next(1_000).length).toBe(96)
       writeFileSync(join(directory, '0000000001.segment'), content)

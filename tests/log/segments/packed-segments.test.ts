@@ -10,7 +10,7 @@ import { CHUNK_BUFFER_BYTES, SPARE_BUFFERS } from '../../../src/log/segments/chu
 import { readFrame, type StoredFrame } from '../../../src/log/segments/frame.ts'
 import { SegmentFrames } from '../../../src/log/segments/frames.ts'
 import { framesIn } from '../../../src/log/segments/packed-frames.ts'
-import { type CursorOptions, SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader, type SegmentReaderOptions } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import { REFUSABLE } from '../../../src/log/spool/port.ts'
 import { SmallDisk } from '../small-disk.ts'
@@ -27,11 +27,11 @@ const FEWEST = 8
 /** Texts as they are while they may be used, of all readers. */
 const readBy = (
   directory: string,
-  how: Partial<CursorOptions>,
+  how: Partial<SegmentReaderOptions>,
   limit: number,
 ): { texts: string[]; kept: string[]; damage: number } => {
   let damage = 0
-  const cursor = new SegmentCursor({ directory, ...how, onDamage: () => damage++ })
+  const cursor = new SegmentReader({ directory, ...how, onDamage: () => damage++ })
   const texts: string[] = []
   const kept: (() => string)[] = []
   if (cursor.seek({ record: 0 }))
@@ -159,7 +159,7 @@ describe('a batch of many records', () => {
     const spool = await openTestSpool(fresh())
     const all = likeEachOther(32)
     await appendAll(spool, textsOf(all), all)
-    const cursor = new SegmentCursor({ directory: spool.directory, passing: true })
+    const cursor = new SegmentReader({ directory: spool.directory, passing: true })
     cursor.seek({ record: 0 })
     expect(cursor.next(100).length).toBe(32)
     cursor.close()
@@ -196,7 +196,7 @@ describe('a batch of many records', () => {
     while (frame.record < 3 || frame.topic === 'header') frame = frames.next(false)!
     const { data } = frame
     expect(frames.bytesOf(frame).toString()).toContain(data)
-    frames.again(frame)
+    frames.rewind(frame)
     expect(frames.next(false)).toMatchObject({ record: 3, data })
     expect(frames.next(false)!.record).toBe(4)
     frames.open(path)

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { nodeFiles } from '../../../src/log/files.ts'
-import { CachedPages, cachedPagesOf } from '../../../src/log/segments/page-cache-hints.ts'
+import { PageCacheHints, pageCacheHintsOf } from '../../../src/log/segments/page-cache-hints.ts'
 
 const MIB = 1024 * 1024
 
@@ -50,7 +50,9 @@ test('a disk that makes a hint wait is left alone for 256 slices', () => {
 })
 
 test('only segments that stay are looked after', () => {
-  expect(cachedPagesOf({ until: 'shipped' }, nodeFiles)).toBeNull()
+  expect(pageCacheHintsOf({ until: 'shipped' }, nodeFiles)).toBeNull()
   const consumers = { requests: [], operations: [] }
-  expect(cachedPagesOf({ until: 'projected', consumers, retentionMs: null }, nodeFiles)).toBeInstanceOf(CachedPages)
+  expect(pageCacheHintsOf({ until: 'projected', consumers, retentionMs: null }, nodeFiles)).toBeInstanceOf(
+    PageCacheHints,
+  )
 })

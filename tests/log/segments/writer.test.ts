@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { LogGap, LogReplaced } from '../../../src/log/port.ts'
 import { type Frame, readFrame } from '../../../src/log/segments/frame.ts'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import { listSegments, segmentPath } from '../../../src/log/segments/writer.ts'
 import { spoolDirectory } from '../../../src/log/spool/directory.ts'
 import { openTestSpool, readAll, temporaryFolder } from '../support.ts'
@@ -100,7 +100,7 @@ describe('a segment that a crash or a disk has spoiled', () => {
     content[victim.end - 1]! ^= 1
     const dataDir = copyWith(content)
     const damage: number[] = []
-    const cursor = new SegmentCursor({
+    const cursor = new SegmentReader({
       directory: spoolDirectory(dataDir, 0),
       onDamage: (found) => damage.push(found.position),
     })
@@ -146,7 +146,7 @@ describe('several segments', () => {
     for (let index = 0; index < 120; index++)
       await spool.append(index % 10 === 0 ? 'operations' : 'requests', 'feedback.given', `ten_${index}`, textAt(index))
     await spool.close()
-    const cursor = new SegmentCursor({ directory: spool.directory, topic: 'requests', passing: true })
+    const cursor = new SegmentReader({ directory: spool.directory, topic: 'requests', passing: true })
     expect(cursor.seek({ topic: 'requests', offset: 0 })).toBe(true)
     const seen: [number, string, string][] = []
     const memory = new Set<ArrayBufferLike>()

@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { type Files, nodeFiles } from '../../../src/log/files.ts'
-import { type Damage, SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { type Damage, SegmentReader } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import { spoolDirectory } from '../../../src/log/spool/directory.ts'
 import type { LocalSpool } from '../../../src/log/spool/open.ts'
@@ -73,7 +73,7 @@ describe('zeros behind the last record', () => {
     const directory = spoolDirectory(dataDir, 0)
     appendFileSync(listSegments(directory).at(-1)!.path, ZEROS)
     const damage: Damage[] = []
-    const cursor = new SegmentCursor({ directory, onDamage: (found) => damage.push(found) })
+    const cursor = new SegmentReader({ directory, onDamage: (found) => damage.push(found) })
     cursor.seek({ record: 0 })
     const read: number[] = []
     const follow = () => {
@@ -178,7 +178,7 @@ describe('zeros in place of records', () => {
     const { directory } = spool
     for (let index = 0; index < 40; index++) await append(spool, index, 8_000)
     const damage: number[] = []
-    const cursor = new SegmentCursor({ directory, onDamage: ({ position }) => damage.push(position) })
+    const cursor = new SegmentReader({ directory, onDamage: ({ position }) => damage.push(position) })
     cursor.seek({ record: 0 })
     const read: number[] = []
     const follow = () => {
@@ -222,7 +222,7 @@ describe('a reader that follows', () => {
         const damage: Damage[] = []
         const { directory } = spool
         const onDamage = (found: Damage) => damage.push(found)
-        const cursor = new SegmentCursor({ directory, files: shortReads(given), passing, onDamage })
+        const cursor = new SegmentReader({ directory, files: shortReads(given), passing, onDamage })
         const read: number[] = []
         const follow = () => {
           do read.push(...cursor.next(16).map(indexOf))

@@ -7,7 +7,7 @@ import { readEnvelope } from '../../../src/log/envelope.ts'
 import { type Files, nodeFiles } from '../../../src/log/files.ts'
 import { memoryLog } from '../../../src/log/memory.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../../src/log/port.ts'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import { type ShipOptions, type ShipProgress, shipSpool } from '../../../src/log/sender/ship.ts'
 import { readWatermark } from '../../../src/log/spool/directory.ts'
 import type { LocalSpool } from '../../../src/log/spool/open.ts'
@@ -175,7 +175,7 @@ test('no more is read at once than so many bytes, and one record at least', asyn
   const spool = await openTestSpool(fresh())
   for (let n = 0; n < 30; n++)
     await spool.append('requests', 'request.settled', 'one', JSON.stringify('x'.repeat(1_000)))
-  const cursor = new SegmentCursor({ directory: spool.directory })
+  const cursor = new SegmentReader({ directory: spool.directory })
   cursor.seek({ record: 0 })
   expect([cursor.next(100, 5_000).length, cursor.next(3, 5_000).length, cursor.next(100, 1).length]).toEqual([5, 3, 1])
   expect(cursor.next(100).map(({ record }) => record)).toEqual(Array.from({ length: 21 }, (_, n) => n + 9))

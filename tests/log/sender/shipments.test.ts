@@ -11,7 +11,7 @@ import {
   writeFrame,
 } from '../../../src/log/segments/frame.ts'
 import { FrameOfSpool } from '../../../src/log/segments/record.ts'
-import { halvesOf, Lanes, type Shipment } from '../../../src/log/sender/shipments.ts'
+import { halvesOf, type Shipment, Shipments } from '../../../src/log/sender/shipments.ts'
 import { partitionOf } from '../../../src/log/topics.ts'
 
 const targets = { requests: { topic: 'r', partitions: 3 }, operations: { topic: 'o', partitions: 2 } } as const
@@ -44,7 +44,7 @@ const placeOf = ({ kind, subject }: Given): string => {
 
 /** Loads them in batches, and says what each partition got. */
 const shippedBy = (all: readonly Given[], perBatch: number): Map<string, string[]> => {
-  const lanes = new Lanes(targets, { limits: APPEND_LIMITS })
+  const lanes = new Shipments(targets, { limits: APPEND_LIMITS })
   const shipped = new Map<string, string[]>()
   for (let from = 0; from < all.length; from += perBatch) {
     for (const [i, given] of all.slice(from, from + perBatch).entries()) lanes.load(recordOf(given, from + i))
@@ -98,7 +98,7 @@ test('more subjects and types than are remembered, and the first ones again in t
 })
 
 test('a record that would keep others from being packed goes alone, in its place', () => {
-  const lanes = new Lanes(targets, { limits: { records: 100, bytes: 2_000_000, longestBytes: 20_000 } })
+  const lanes = new Shipments(targets, { limits: { records: 100, bytes: 2_000_000, longestBytes: 20_000 } })
   const given: Given = { kind: 'requests', type: 'request.settled', subject: 'ten_1/one', instance: 'one', epoch: 'e1' }
   const lengths = [10, 10, 30_000, 10, 30_000, 30_000, 10]
   for (const [i, length] of lengths.entries()) lanes.load(recordOf(given, i, JSON.stringify('x'.repeat(length))))
@@ -114,7 +114,7 @@ test('a record that would keep others from being packed goes alone, in its place
 })
 
 test('halves are the same records in order, and know how many bytes are theirs', () => {
-  const lanes = new Lanes(targets, { limits: APPEND_LIMITS })
+  const lanes = new Shipments(targets, { limits: APPEND_LIMITS })
   const given: Given = { kind: 'requests', type: 'request.settled', subject: 'ten_é/one', instance: 'one', epoch: 'e1' }
   for (let n = 0; n < 7; n++) lanes.load(recordOf(given, n, JSON.stringify('x'.repeat(100 * n))))
   const [[whole]] = lanes.unload() as [[Shipment]]

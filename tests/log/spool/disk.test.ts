@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { appendFileSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Files, nodeFiles } from '../../../src/log/files.ts'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import { SpoolClosed } from '../../../src/log/spool/port.ts'
 import { appendTo, diskError, SmallDisk } from '../small-disk.ts'
@@ -15,7 +15,7 @@ let folders = 0
 const dataDir = () => join(folder.path, String(folders++))
 /** The number of the next record, as whoever reads the segments knows it. */
 const endOf = (directory: string): number => {
-  const cursor = new SegmentCursor({ directory, files: nodeFiles, onDamage() {} })
+  const cursor = new SegmentReader({ directory, files: nodeFiles, onDamage() {} })
   cursor.seek({ record: 0 })
   while (!cursor.atEnd || cursor.next(10).length > 0) cursor.next(10)
   cursor.close()

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { RecordRefused } from '../../../src/log/port.ts'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import { writeWatermark } from '../../../src/log/spool/directory.ts'
 import type { LocalSpool } from '../../../src/log/spool/open.ts'
@@ -208,7 +208,7 @@ test('a number that a consumer has passed is not given out again, also where its
   const again = await openTestSpool(directory)
   expect(again.end).toBe(3)
   // Nor does anybody wait for it, although nothing follows yet.
-  const cursor = new SegmentCursor({ directory: again.directory })
+  const cursor = new SegmentReader({ directory: again.directory })
   cursor.seek({ record: 1 })
   while (!cursor.atEnd) expect(cursor.next(64)).toEqual([])
   expect(cursor.ends.record).toBe(3)

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { SegmentCursor } from '../../../src/log/segments/reader.ts'
+import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import { listSegments } from '../../../src/log/segments/writer.ts'
 import type { LocalSpool } from '../../../src/log/spool/open.ts'
 import { type Appended, REFUSABLE } from '../../../src/log/spool/port.ts'
@@ -169,7 +169,7 @@ describe('settlements that are not durable yet', () => {
     for (const left of cuts(before, spool)) {
       const directory = dataDir()
       expect(await afterCrash(held, left, directory)).toEqual({ open: [], settled: 1 })
-      const cursor = new SegmentCursor({ directory: join(directory, 'spool', '1') })
+      const cursor = new SegmentReader({ directory: join(directory, 'spool', '1') })
       expect(cursor.seek(place)).toBe(true)
       expect(cursor.next(10).map(({ record, type }) => [record, type])).toEqual([[place.record, 'request.settled']])
       cursor.close()

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
 import { ALL_CAPABILITIES, type Target } from '../../../src/providers/port.ts'
-import { EXACT_KINDS, OWN_ROWS } from '../../../src/providers/shared/vendor-fields-table.ts'
+import { EXACT_KINDS, VENDOR_FIELDS } from '../../../src/providers/shared/vendor-fields-table.ts'
 
 const TARGET: Target = {
   baseUrl: 'http://h/v1',
@@ -23,7 +23,7 @@ const sent = (kind: string, own: Record<string, unknown>, more: Record<string, u
   return { text: text!, body: JSON.parse(text!), shaping }
 }
 
-const ROWS = Object.entries(OWN_ROWS).flatMap(([kind, rows]) => rows.map((row) => ({ kind, ...row })))
+const ROWS = Object.entries(VENDOR_FIELDS).flatMap(([kind, rows]) => rows.map((row) => ({ kind, ...row })))
 /** Every name of the table, as a body would say it. */
 const NAMES = [...new Set(ROWS.flatMap(({ names }) => names))]
 const pathOf = (name: string): string[] => name.split('.').filter((part) => part !== '*')
@@ -54,7 +54,7 @@ describe('a field in the words of an upstream is forwarded as it was sent, or to
         const { text, body, shaping } = sent(kind, own)
         // A field of OpenAI's own, which has no counterpart in other wires.
         if (name === 'prediction' && CONVERTING.includes(kind)) continue
-        const isKept = ROWS.some((row) => row.kind === kind && row.keeps !== undefined && row.names.includes(name))
+        const isKept = ROWS.some((row) => row.kind === kind && row.withholds !== undefined && row.names.includes(name))
         const told = shaping.filter((note) => /^dropped \S+: (?:use|the gateway)/.test(note))
         expect([kind, name, shaping.filter((note) => note.startsWith('dropped'))]).toEqual([kind, name, told])
         if (told.length > 0) {
