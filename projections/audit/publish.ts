@@ -181,12 +181,11 @@ const recordOf = (decision: AuditRecorded, key: string): NewRecord => {
   const write = (data: AuditRecorded) =>
     Buffer.from(
       writeEnvelope(
-        { ...ORIGIN, sequence: data.log_offset },
+        { ...ORIGIN, sequence: data.log_offset, id: data.decision_id },
         'audit.recorded',
         key,
         Date.parse(data.at),
         JSON.stringify(data),
-        data.decision_id,
       ),
     )
   const whole = write(decision)

@@ -32,13 +32,13 @@ export interface Envelope {
  * (audit).
  */
 export const writeEnvelope = (
-  origin: Origin,
+  origin: Origin & { readonly id?: string },
   type: string,
   subject: string,
   atMs: number,
   dataJson: string,
-  id = `${origin.instance}.${origin.epoch}.${origin.sequence}`,
 ): string => {
+  const { id = `${origin.instance}.${origin.epoch}.${origin.sequence}` } = origin
   const { toId, toSubject, toTime, toSequence, toData } = new EnvelopeTexts(origin, type)
   const time = new Date(atMs).toISOString()
   const head = `${toId}${id}${toSubject}${JSON.stringify(subject)}${toTime}${time}`

@@ -70,22 +70,27 @@ export const isLonger = (text: TextPieces, bytes: number): boolean =>
  */
 const checksum = (buffer: Buffer, start: number, end: number): number => Bun.hash.crc32(buffer.subarray(start, end))
 
+export interface FrameTexts {
+  readonly type: string
+  readonly subject: string
+  /** JSON text. */
+  readonly data: TextPieces
+}
+
 /** Writes a frame at `at` into a buffer that has `frameBound` bytes of room there; returns where it ends. */
 export const writeFrame = (
   buffer: Buffer,
   at: number,
   topic: FrameTopic,
   numbers: FrameNumbers,
-  type: string,
-  subject: string,
-  data: TextPieces,
+  { type, subject, data }: FrameTexts,
 ): number => {
   const end = writeUnsealed(buffer, at, topic, numbers, subjectOf(type, subject), data)
   sealFrame(buffer, at, end)
   return end
 }
 
-/** The same without its checksum: no reader takes it for a frame until it is sealed. */
+/** The same without its checksum: no reader takes it for a frame until it is sealed. Positional, as every record passes here. */
 export const writeUnsealed = (
   buffer: Buffer,
   at: number,

@@ -39,11 +39,11 @@ export const segmentHead = (header: SegmentHeader, carried: readonly CarriedFram
     frameBound('', '', text),
   )
   const buffer = Buffer.allocUnsafe(2 * bound)
-  let at = writeFrame(buffer, 0, 'header', numbers, '', '', text)
-  at = writeFrame(buffer, at, 'header', numbers, '', '', text)
+  let at = writeFrame(buffer, 0, 'header', numbers, { type: '', subject: '', data: text })
+  at = writeFrame(buffer, at, 'header', numbers, { type: '', subject: '', data: text })
   const from = at
   for (const [sequence, { type, subject, data }] of carried.entries())
-    at = writeFrame(buffer, at, 'carried', { ...numbers, sequence }, type, subject, data)
+    at = writeFrame(buffer, at, 'carried', { ...numbers, sequence }, { type, subject, data })
   at += buffer.copy(buffer, at, from, at)
   return buffer.subarray(0, at)
 }

@@ -40,8 +40,10 @@ const AFTER_FAILURE_MS = 1_000
 
 const post = (message: FromSender): void => self.postMessage(message)
 const stopping = new AbortController()
+/** State of the thread: the module is loaded once for each worker, and its message handler has no other place for it. */
 let ship: ((spool: SpoolToShip) => void) | null = null
 const loops = new Set<Promise<void>>()
+/** Likewise: the log of this thread, until it is stopped. */
 let opened: EventLog | null = null
 
 /** Resolves when the bell rang since the last call, or after a timeout. */
@@ -97,6 +99,7 @@ const stop = async (): Promise<void> => {
   post({ type: 'stopped' })
 }
 
+/** Likewise: messages after the first wait for the start. */
 let started: Promise<void> = Promise.resolve()
 self.onmessage = ({ data }: MessageEvent<ToSender>) => {
   if (data.type === 'start') started = start(data)

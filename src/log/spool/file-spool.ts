@@ -132,7 +132,8 @@ export class FileSpool implements LocalSpool {
     const { record } = this.writer.next
     const atMs = this.options.nowMs()
     const sequence = this.writer.add(topic, type, subject, data, atMs)
-    const waiter = new SpoolWaiter(this.idPrefix, sequence, record, topic, this.own(of), type, subject, data, atMs)
+    const { idPrefix } = this
+    const waiter = new SpoolWaiter({ idPrefix, sequence, record, topic, of: this.own(of), type, subject, data, atMs })
     this.pending.push(waiter)
     if (this.writer.pendingBytes >= MAX_BATCH_BYTES) this.flush()
     else if (!this.scheduled) {

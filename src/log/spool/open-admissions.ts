@@ -118,7 +118,7 @@ export class OpenAdmissions {
     }
   }
 
-  /** A settlement that was read at start: any carried copy of its admission from here on is older. */
+  /** A settlement that was read at start. Every carried copy of its admission from here on is older. */
   settledBefore(data: string): void {
     const admission = admissionOf(data)
     if (admission === null) return

@@ -5,6 +5,21 @@ import { NO_ATTEMPTS, type NotedRecord } from './open-admissions.ts'
 import type { Appended, RecordId } from './port.ts'
 import type { ShipmentWaiter } from './unshipped.ts'
 
+/** A record that was added to the batch. */
+export interface WaitingRecord {
+  /** The common start of the ids of its spool: all but the sequence. */
+  readonly idPrefix: string
+  readonly sequence: number
+  /** Its number among all records of the spool. */
+  readonly record: number
+  readonly topic: SpoolTopic
+  readonly of: NotedRecord['of']
+  readonly type: string
+  readonly subject: string
+  readonly data: TextPieces
+  readonly atMs: number
+}
+
 /** Also the `Appended` that the caller gets. */
 export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
   attempts: readonly TextPieces[] = NO_ATTEMPTS
@@ -13,18 +28,26 @@ export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
   readonly resolve: (appended: Appended) => void
   readonly reject: (error: unknown) => void
 
-  constructor(
-    readonly idPrefix: string,
-    readonly sequence: number,
-    /** Of all records of the spool. */
-    readonly record: number,
-    readonly topic: SpoolTopic,
-    readonly of: NotedRecord['of'],
-    readonly type: string,
-    readonly subject: string,
-    readonly data: TextPieces,
-    readonly atMs: number,
-  ) {
+  readonly idPrefix: string
+  readonly sequence: number
+  readonly record: number
+  readonly topic: SpoolTopic
+  readonly of: NotedRecord['of']
+  readonly type: string
+  readonly subject: string
+  readonly data: TextPieces
+  readonly atMs: number
+
+  constructor({ idPrefix, sequence, record, topic, of, type, subject, data, atMs }: WaitingRecord) {
+    this.idPrefix = idPrefix
+    this.sequence = sequence
+    this.record = record
+    this.topic = topic
+    this.of = of
+    this.type = type
+    this.subject = subject
+    this.data = data
+    this.atMs = atMs
     const { promise, resolve, reject } = Promise.withResolvers<Appended>()
     this.appended = promise
     this.resolve = resolve

@@ -1,5 +1,5 @@
-// AWS Signature Version 4: the headers that authenticate a request. Pure; the time is passed in. Not a library, since
-// `ProviderKind.request` is synchronous and theirs are not.
+// AWS Signature Version 4: the headers that authenticate a request. Pure; the time is passed in. Why no library:
+// docs/decisions/0059-aws-signature-and-event-stream.md.
 import { createHmac } from 'node:crypto'
 import { hmacHex, sha256Hex } from '../../lib/crypto/digest.ts'
 

@@ -126,5 +126,6 @@ export const cohereUrl = (baseUrl: string, path: string): string =>
 export const cohereRequest = (call: ChatCall, target: Target): UpstreamRequest => {
   const shaping: string[] = []
   const body = chatBody(call, target, shaping)
-  return convertedRequest(call, target, cohereUrl(target.baseUrl, '/v2/chat'), 'text/event-stream', body, shaping)
+  const url = cohereUrl(target.baseUrl, '/v2/chat')
+  return convertedRequest(call, target, { url, streamType: 'text/event-stream', body, shaping })
 }

@@ -69,8 +69,7 @@ const addSettings = (
 
 const addOptions = (
   body: Json,
-  call: ChatCall,
-  target: Target,
+  { call, target }: { readonly call: ChatCall; readonly target: Target },
   out: Record<string, unknown>,
   shaping: string[],
   note: Note,
@@ -145,7 +144,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
     messages: ollamaMessages(body.messages),
     stream: call.stream,
   }
-  addOptions(body, call, target, out, shaping, note)
+  addOptions(body, { call, target }, out, shaping, note)
   addTools(body, out, shaping)
   addFormat(body, out, shaping)
   addThinking(body, out, shaping)
@@ -160,5 +159,6 @@ export const ollamaUrl = (baseUrl: string, path: string): string =>
 export const ollamaRequest = (call: ChatCall, target: Target): UpstreamRequest => {
   const shaping: string[] = []
   const body = chatBody(call, target, shaping)
-  return convertedRequest(call, target, ollamaUrl(target.baseUrl, '/api/chat'), 'application/x-ndjson', body, shaping)
+  const url = ollamaUrl(target.baseUrl, '/api/chat')
+  return convertedRequest(call, target, { url, streamType: 'application/x-ndjson', body, shaping })
 }

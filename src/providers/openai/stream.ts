@@ -113,11 +113,12 @@ const MOST_LOOKS = 4
 const NOTHING: readonly StreamPart[] = []
 const NO_TOOLS: readonly string[] = []
 
+type PartContent = Pick<StreamPart, 'text' | 'bytes' | 'content'>
+const NO_CONTENT: PartContent = { text: '', bytes: 0, content: false }
+
 const plainPart = (
   json: string,
-  text: string,
-  bytes: number,
-  content: boolean,
+  { text, bytes, content }: PartContent,
   finishReason: string | null,
   usage: Usage | null,
 ): StreamPart => ({
@@ -208,12 +209,14 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     // The template may come from a later event that is still to be read: the first chunk gets its role all the same.
     const fits = event === null && this.#looked?.data !== data && this.#choices.has(0)
     const text = fits ? this.#template.textIn(data) : null
-    if (text !== null && text !== '')
-      return [plainPart(this.#template.shown(data, text), text, Buffer.byteLength(text), true, null, this.#usage)]
+    if (text !== null && text !== '') {
+      const content = { text, bytes: Buffer.byteLength(text), content: true }
+      return [plainPart(this.#template.shown(data, text), content, null, this.#usage)]
+    }
     const reason = fits && this.dialect === STANDARD ? this.#template.reasonIn(data) : null
     if (reason !== null) {
       this.#choices.seeOne(0, true)
-      return [plainPart(data, '', 0, false, reason, this.#usage)]
+      return [plainPart(data, NO_CONTENT, reason, this.#usage)]
     }
     const chunk = this.#looked?.data === data ? this.#looked.chunk : parseJson(data)
     if (event === 'error') throw inBandFailure(chunk ?? { message: data }, this.reading)
@@ -276,7 +279,7 @@ class OpenAiStream implements StreamDecoder, Skimmer {
     const edits = missingFields(chunk, chunk.object, this.reading)
     const json = JSON.stringify(chunk)
     const finishReason = choices[0]!.index === 0 ? choices[0]!.finish_reason : null
-    return [plainPart(edits.size === 0 ? json : editMembers(json, edits), '', 0, false, finishReason, this.#usage)]
+    return [plainPart(edits.size === 0 ? json : editMembers(json, edits), NO_CONTENT, finishReason, this.#usage)]
   }
 
   #partOf(chunk: Json, data: string): StreamPart {
@@ -289,7 +292,8 @@ class OpenAiStream implements StreamDecoder, Skimmer {
       this.#choices.seeOne(0, finishReason !== null)
       const text = typeof delta.content === 'string' ? delta.content : ''
       if (finishReason === null && json === data && !hasRole(delta)) this.#learn(delta, data)
-      return plainPart(json, text, generatedBytes(delta), hasContent(delta), finishReason, this.#usage)
+      const content = { text, bytes: generatedBytes(delta), content: hasContent(delta) }
+      return plainPart(json, content, finishReason, this.#usage)
     }
     return this.#editedPart(chunk, data)
   }

@@ -103,6 +103,14 @@ export const dropDetail = (body: Json, shaping: string[]): void => {
     shaping.push('dropped image_url.detail')
 }
 
+export interface ConvertedRequest {
+  readonly url: string
+  /** Media type of a stream. */
+  readonly streamType: string
+  readonly body: Json
+  readonly shaping: readonly string[]
+}
+
 /**
  * The upstream's request: `POST` with a JSON body, for an answer as JSON or as a stream of that media type, with the
  * secret as a bearer.
@@ -110,10 +118,7 @@ export const dropDetail = (body: Json, shaping: string[]): void => {
 export const convertedRequest = (
   { stream }: ChatCall,
   { secret }: Target,
-  url: string,
-  streamType: string,
-  body: Json,
-  shaping: readonly string[],
+  { url, streamType, body, shaping }: ConvertedRequest,
 ): UpstreamRequest => ({
   method: 'POST',
   url,

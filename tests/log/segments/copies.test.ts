@@ -44,7 +44,10 @@ const bytesOf = ({ epoch = 'a', unsynced, records, begins, carried = 0 }: Segmen
     const buffer = Buffer.alloc(256)
     const topic = topicOf(record)
     const numbers = { record, offset: numbersAt(record)[topic], sequence: record, atMs: 1 }
-    return buffer.subarray(0, writeFrame(buffer, 0, topic, numbers, 't', 's', 'x'.repeat(record % 40)))
+    return buffer.subarray(
+      0,
+      writeFrame(buffer, 0, topic, numbers, { type: 't', subject: 's', data: 'x'.repeat(record % 40) }),
+    )
   })
   const admission = { type: 'request.admitted', subject: 's', data: '{}' }
   return Buffer.concat([segmentHead(header, Array(carried).fill(admission)), ...frames])

@@ -15,7 +15,7 @@ test('any run of types and subjects, also such as read alike one after the other
       const numbers = { record: 1, offset: 2, sequence: 3, atMs: 4 }
       const frames = pairs.map(([type, subject]) => {
         const buffer = Buffer.alloc(frameBound(type, subject, '{}'))
-        return buffer.subarray(0, writeFrame(buffer, 0, 'requests', numbers, type, subject, '{}'))
+        return buffer.subarray(0, writeFrame(buffer, 0, 'requests', numbers, { type, subject, data: '{}' }))
       })
       for (const [i, frame] of frames.entries()) {
         const [type, subject] = pairs[i]!

@@ -5,7 +5,10 @@ import { frameBound, nextFrame, readFrame, writeFrame } from '../../../src/log/s
 const written = (data: string | readonly string[]): Buffer => {
   const buffer = Buffer.alloc(frameBound('request.settled', 'ten_1/ins_1', data))
   const numbers = { record: 7, offset: 5, sequence: 3, atMs: 1_770_000_000_000 }
-  return buffer.subarray(0, writeFrame(buffer, 0, 'requests', numbers, 'request.settled', 'ten_1/ins_1', data))
+  return buffer.subarray(
+    0,
+    writeFrame(buffer, 0, 'requests', numbers, { type: 'request.settled', subject: 'ten_1/ins_1', data }),
+  )
 }
 
 test('a frame is read whole, found behind other bytes, and damaged when a byte is', () => {

@@ -28,7 +28,7 @@ interface Given {
 const recordOf = ({ kind, type, subject, instance, epoch }: Given, n: number, data = `{"n":${n}}`): FrameOfSpool => {
   const buffer = Buffer.alloc(frameBound(type, subject, data))
   const numbers = { record: n, offset: n, sequence: n, atMs: 1_795_000_000_000 + n }
-  const end = writeFrame(buffer, 0, kind, numbers, type, subject, data)
+  const end = writeFrame(buffer, 0, kind, numbers, { type, subject, data })
   const header: SegmentHeader = {
     ...{ format: 1, instance, epoch, record: 0, requests: 0, operations: 0, carried: 0, at_ms: 0 },
   }
