@@ -90,7 +90,10 @@ export const writeFrame = (
   return end
 }
 
-/** The same without its checksum: no reader takes it for a frame until it is sealed. Positional, as every record passes here. */
+/**
+ * The same without its checksum: no reader takes it for a frame until it is sealed. Positional, as every record passes
+ * here.
+ */
 export const writeUnsealed = (
   buffer: Buffer,
   at: number,

@@ -34,8 +34,8 @@ export interface Sender {
   /** Pass it to `openSpool` as `onFlushed`: wakes the thread at once. A few microseconds. */
   wake(): void
   /**
-   * Ships the spool of a dead process to its end, then deletes it, once nothing else needs it (`isUnneeded` resolves false
-   * where something does). Settle its orphans first.
+   * Ships the spool of a dead process to its end, then deletes it, once nothing else needs it (`isUnneeded` resolves
+   * false where something does). Settle its orphans first.
    */
   drain(adopted: LocalSpool, isUnneeded?: Promise<boolean>): void
   status(): SenderStatus

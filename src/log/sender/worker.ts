@@ -40,7 +40,7 @@ const AFTER_FAILURE_MS = 1_000
 
 const post = (message: FromSender): void => self.postMessage(message)
 const stopping = new AbortController()
-/** State of the thread: the module is loaded once for each worker, and its message handler has no other place for it. */
+/** State of the thread: a worker loads this module once, and its message handler has no other place for it. */
 let ship: ((spool: SpoolToShip) => void) | null = null
 const loops = new Set<Promise<void>>()
 /** Likewise: the log of this thread, until it is stopped. */

@@ -48,7 +48,7 @@ const readAll = async (fetched: (offset: number, fetches: number) => Buffer) => 
   const cluster = {
     leader: async () => ({ topicId: 'x', leaderEpoch: 1, address: { host: 'h', port: 1 } }),
     own: async () => connection,
-    answered: () => undefined,
+    responded: () => undefined,
     forget: () => undefined,
   } as unknown as Cluster
   for await (const records of follow(cluster, PLACE, RULE, new Map(), stop.signal)) {

@@ -89,7 +89,7 @@ describe('the rules of a topic', () => {
   test('fewer partitions than the chain records is another log', () => {
     const recorded = { [TOPICS.requests.name]: 8 }
     const problem = problemOf(TOPICS.requests, held(TOPICS.requests, 3), { ...NEEDS, recorded })
-    expect(problem).toMatchObject({ setting: 'partitions', found: '4', wanted: '8', mend: null })
+    expect(problem).toMatchObject({ setting: 'partitions', found: '4', wanted: '8', fix: null })
     expect(wantedTopic(TOPICS.requests, { ...NEEDS, recorded }, 3).partitions).toBe(8)
   })
 
