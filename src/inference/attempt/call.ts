@@ -48,7 +48,7 @@ export class ProviderCall implements CallPlace {
 
   /** The call requests usage for a budget. */
   get requestsUsage(): boolean {
-    return this.#request.asksForBudget === true
+    return this.#request.requestsUsageForBudget === true
   }
 
   /** Prepares the same call without asking for usage. Throws GatewayError like `prepare`. */

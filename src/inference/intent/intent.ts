@@ -33,7 +33,7 @@ export interface Intent {
   readonly maxTokens: number | null
   readonly choices: number
   /** Amounts in vendor fields that add to an answer, by kind of upstream. Null: none. */
-  readonly vendorFields: OwnAmounts | null
+  readonly vendorFields: VendorAmounts | null
   /**
    * UTF-8 bytes that count as prompt: text and tool calls of the messages, tool declarations, and fields that are not
    * of the client's wire.

@@ -89,7 +89,7 @@ const isBillable = (exchange: Exchange): exchange is Billable =>
 const mostBilled = (exchange: Billable): Limits => {
   const { entry, intent, usage, answerBytes } = exchange
   const goesOn = !isWhole(exchange) && !stopsBilling(exchange)
-  if (answerBytes === 0 || goesOn || reasonsUnseen(intent.body, entry.upstreamModel, entry.kind)) return ALL_RESERVED
+  if (answerBytes === 0 || goesOn || reasonsInvisibly(intent.body, entry.upstreamModel, entry.kind)) return ALL_RESERVED
   const promptTokens = Math.max(promptBound(intent, entry), usage?.promptTokens ?? 0)
   const completionTokens = Math.max(answerBytes, usage?.completionTokens ?? 0)
   return {

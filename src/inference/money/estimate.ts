@@ -47,7 +47,7 @@ export const outputBound = (
   const most = maxOutputTokens ?? contextWindow ?? UNKNOWN_CEILING
   const ceiling = maxTokens ?? most
   if (vendorFields === null) return ceiling * choices
-  const { limit, thinking, answers, textBytes } = ownBound(kind, vendorFields, maxTokens !== null)
+  const { limit, thinking, answers, textBytes } = vendorBound(kind, vendorFields, maxTokens !== null)
   const allowed = limit === null ? ceiling : Math.max(ceiling, limit === 0 ? most : limit)
   const thought = thinking === 0 ? most : (thinking ?? 0)
   return (allowed + thought) * Math.max(choices, answers) + Math.ceil(textBytes / tokenBytes)

@@ -144,7 +144,7 @@ export class FileSpool implements LocalSpool {
     return waiter.appended
   }
 
-  /** An admission of another spool is looked for by what the text says. */
+  /** The admission of another spool is found by the text. */
   private own(of: Appended | typeof REFUSABLE | undefined): number | null | undefined {
     if (of === undefined) return undefined
     if (of === REFUSABLE) return null

@@ -49,9 +49,10 @@ export interface Spool {
   readonly admission: { readonly open: boolean; readonly reason: string }
   /**
    * Appends one record to a topic, in one batch with all others of this iteration of the event loop. `subject` is the
-   * partition key. Resolves when the record is as durable as `log.durability` requires, and throws SpoolClosed when that
-   * takes too long. `of`: the admission, of this spool, that the record belongs to; without it the text is searched for
-   * the admission. `REFUSABLE`: throws SpoolClosed while admission is closed; all others may use the ballast.
+   * partition key. Resolves when the record is as durable as `log.durability` requires, and throws SpoolClosed when
+   * that takes too long. `of`: the admission, of this spool, that the record belongs to; without it the text is
+   * searched for the admission. `REFUSABLE`: throws SpoolClosed while admission is closed; all others may use the
+   * ballast.
    */
   append(
     topic: 'requests' | 'operations',
