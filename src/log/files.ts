@@ -33,7 +33,7 @@ export interface Files {
    * failures are ignored.
    */
   startWriting(path: string, start: number, length: number): void
-  /** The system need not keep these bytes of a file in its memory; what is not on disk yet stays there. A hint as well. */
+  /** Lets the kernel drop these bytes of a file from its page cache; dirty pages stay. A hint as well. */
   dropCached(path: string, start: number, length: number): void
   /** fdatasync on the thread pool. After it failed once, the descriptor must never be synced again. */
   sync(descriptor: number): Promise<void>

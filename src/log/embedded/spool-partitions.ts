@@ -75,7 +75,7 @@ export async function* readSpool(
         if (reader.atEnd && reader.ends[options.topic] < next) {
           throw new LogReplaced(`${options.directory} ends at ${reader.ends[options.topic]}, not ${next}`)
         }
-        if (cursor.atEnd) await sleep(options.pollMs, signal)
+        if (reader.atEnd) await sleep(options.pollMs, signal)
         else await yieldToEventLoop() // a long stretch of the other topic
         continue
       }

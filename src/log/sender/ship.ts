@@ -1,4 +1,5 @@
-// Ships a spool to the log: in order, one batch under way, at least once. Runs in a worker thread (`worker.ts`); tests run it as it is.
+// Ships a spool to the log: in order, one batch at a time, at least once. Runs in a worker thread (`worker.ts`); tests
+// run it directly.
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import { APPEND_LIMITS } from '../append-limits.ts'
@@ -162,8 +163,8 @@ class Shipper {
           await this.deliver(batch)
           this.sizes.delivered()
           if (!signal.aborted) this.advance(batch.at(-1)!.record + 1)
-          if (gatherMs > 0 && !drain && this.cursor.atEnd) {
-            if (gatherMs >= WATERMARK_MS) this.saveAndTell()
+          if (gatherMs > 0 && !drain && this.reader.atEnd) {
+            if (gatherMs >= WATERMARK_MS) this.saveAndReport()
             await sleep(gatherMs, signal)
           }
           continue
@@ -264,7 +265,7 @@ class Shipper {
         isWithoutResponse = error instanceof IndefiniteAppend
       }
       await sleep(backoffMs(attempt), signal)
-      if (attempt + 1 >= WHOLE_TRIES && isUnanswered && this.sizes.mayBeTooMuch(shipment))
+      if (attempt + 1 >= WHOLE_TRIES && isWithoutResponse && this.sizes.mayBeTooMuch(shipment))
         return this.inHalves(shipment)
     }
   }

@@ -80,7 +80,7 @@ const start = async (message: Extract<ToSender, { type: 'start' }>): Promise<voi
       } catch (error) {
         // A failure of the disk, or a missing segment: reported, and retried from the watermark.
         const code = codeOf(error)
-        tell({ tell: 'failed', directory, problem: `${code === null ? '' : `${code}: `}${String(error)}` })
+        post({ type: 'failed', directory, problem: `${code === null ? '' : `${code}: `}${String(error)}` })
         await sleep(AFTER_FAILURE_MS, stopping.signal)
       }
     }

@@ -12,7 +12,7 @@ const recorded = (slowAt = -1) => {
     if (hints.length === slowAt) clockMs += 21
     hints.push(`${kind} ${path} ${start / MIB} ${bytes / MIB}`)
   }
-  const pages = new CachedPages({ startWriting: note('write'), dropCached: note('forget') }, () => clockMs)
+  const pages = new PageCacheHints({ startWriting: note('write'), dropCached: note('forget') }, () => clockMs)
   return { pages, hints }
 }
 
