@@ -1,4 +1,5 @@
-// Who may call, and with what scopes. Only the SHA-256 digest of a key is ever stored. Names and fields of the events are stored for ever.
+// API keys and their scopes. Only the SHA-256 digest of a key is stored. Names and fields of the events are stored for
+// ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -34,7 +35,10 @@ export const ApiKeyIssued = t.Object({
   routing_policy_id: Nullable(Id),
   rate_limits: Nullable(RateLimits),
   managed_by: ManagedBy,
-  /** Set when the secret came from the settings: what an operator put there last, whatever the key's secret became since. */
+  /**
+   * Set when the secret came from the settings: the digest of the text that the settings held last, even if the secret
+   * was changed since.
+   */
   seeded_digest: t.Optional(Digest),
   /** The name under which the settings made it, whatever it is called since. */
   seeded_name: t.Optional(Name),
@@ -61,7 +65,10 @@ export interface ApiKeyRow extends Stamps {
   readonly digest: string
   /** The secret that the settings gave it last; absent for keys that never got one from there. */
   readonly seeded_digest?: string
-  /** The name that the settings know it by, whatever it is called since; absent for keys that they have nothing to do with. */
+  /**
+   * The name of the key in the settings, which stays when the key is renamed; absent for keys that are not in the
+   * settings.
+   */
   readonly seeded_name?: string
   /** RFC 3339, null for never. Compared at use: an expired key keeps its status. */
   readonly expires_at: string | null
@@ -112,18 +119,24 @@ export const apiKey: Aggregate<ApiKeyRow, ControlReader> = {
   },
 }
 
-/** The name that settings know it by. Events of builds before that did not say it: settings made the key, or gave it its secret, under the name that it had then. */
+/**
+ * The name of the key in the settings. Events of earlier builds lack it: there, settings created the key or set its
+ * secret under the name that the row had at that time.
+ */
 const seededNameOf = ({ name, seeded_name }: Pick<ApiKeyRow, 'name' | 'seeded_name'>) => ({
   seeded_name: seeded_name ?? name,
 })
 
-/** Who grants scopes: nobody may grant, or get the secret of, what is beyond them. */
+/** The caller that grants scopes. It cannot grant scopes that it lacks, or get the secret of a key that has them. */
 export interface Granter {
   readonly scopes: readonly string[]
 }
 
 type Issued = Static<typeof ApiKeyIssued>
-/** Given for what somebody asks for now: an end that is past is refused. What settings say or what is taken back may have ended meanwhile. */
+/**
+ * Set for API commands: an expiry in the past is refused. It is not set for settings and reverts, where the expiry may
+ * have passed meanwhile.
+ */
 interface AskedAt {
   nowMs?: number
 }
@@ -209,7 +222,8 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
       const message = `"expires_at" is past (${row.expires_at}): the new secret would not work either; set it anew first`
       throw new Rejection('conflict', message, 'expires_at')
     }
-    requireGrantable(command.granter, row.scopes) // whoever rotates holds the new secret and all that it may do
+    // The caller that rotates holds the new secret, with all scopes of the key.
+    requireGrantable(command.granter, row.scopes)
     requireUnusedDigest(state, command.digest, row.id)
     const { do: _, granter: __, nowMs: ___, ...data } = command
     return [{ type: 'api_key.rotated', data }]

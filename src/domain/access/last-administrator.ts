@@ -1,4 +1,5 @@
-// That somebody can still administer: without an operator and without a key that has `*`, nobody could make another one.
+// The rule that an administrator remains: without an operator and without a key that has `*`, no caller could create
+// another one.
 
 import type { ControlReader } from '../control.ts'
 import type { EventRecord } from '../kernel/decision.ts'
@@ -26,7 +27,7 @@ const lostBy = (state: ControlReader, { type, data }: EventRecord, nowMs: number
     .flatMap((row) => (row.tenant_id === data.id && works(row, nowMs) ? [row.id] : []))
 }
 
-/** Throws 409 when nobody with every scope would be left: no operator, and no key with `*` that works. */
+/** Throws 409 when no caller with every scope would be left: no operator, and no usable key with `*`. */
 export const requireWayIn = (state: ControlReader, events: readonly EventRecord[], nowMs: number): void => {
   const gone = events.filter(({ type }) => type === 'operator.deleted').length
   const lost = new Set(events.flatMap((event) => lostBy(state, event, nowMs)))

@@ -1,5 +1,6 @@
-// Events of `gateway.operations.v1` about logins that came to nothing. A stranger can cause them, so they are no decisions. Names of people are keyed digests;
-// addresses stand in the clear, for as long as the topic is kept. Stored for ever once shipped.
+// Events of `gateway.operations.v1` about failed logins. Unauthenticated callers can cause them, so they are no
+// decisions. Names of operators are keyed digests; addresses are stored in the clear for the retention of the topic.
+// Stored for ever once shipped.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { described, Nullable } from '../kernel/fields.ts'
 

@@ -1,5 +1,6 @@
-// Operators: the people who sign in to the console. Name and password hash are sealed under a data key of their own; the log knows an operator by id,
-// and finds it by a keyed digest of its name. Names and fields of the events are stored for ever.
+// Operators: the people who sign in to the console. Name and password hash are sealed under a data key of their own.
+// The log holds the id of an operator, and finds it by a keyed digest of its name. Names and fields of the events are
+// stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -26,7 +27,9 @@ export interface OperatorRow extends Stamps {
   readonly id: string
   /** HMAC of the normalised name. */
   readonly name_digest: string
-  /** The data key under which `sealed` (name and password hash) is; erased with the operator, replaced with the password. */
+  /**
+   * The data key that seals `sealed` (name and password hash); erased with the operator, replaced with the password.
+   */
   readonly key_id: string
   readonly sealed: string
   readonly password_changed_at: string
@@ -90,7 +93,7 @@ interface Secrets {
 }
 
 export type OperatorCommand =
-  /** By a stranger: only while no operator was ever made. */
+  /** By an unauthenticated caller: only while no operator was ever created. */
   | ({ do: 'set_up'; id: string } & Secrets)
   | ({ do: 'create'; id: string } & Secrets)
   /** `seen_key_id`: the data key of the row that the caller read name and hash from. */

@@ -13,11 +13,11 @@ export const PASSWORD_POLICY = {
 
 const MAX_NAME = 128
 
-/** What a body may hold; the rules are said by `nameOf` and `requirePassword`. */
+/** The shape of the body; `nameOf` and `requirePassword` check the rules. */
 export const Username = t.String({ minLength: 1, maxLength: 256 })
 export const Password = t.String({ minLength: 1, maxLength: 2_048 })
 
-/** The name as it is kept, without blanks at its ends. Throws when nobody could be called so: the rule of all names. */
+/** The name as it is stored, without blanks at its ends. Throws when it is no valid name, by the rule of all names. */
 export const nameOf = (username: string): string => {
   const name = username.normalize('NFC').trim()
   const flaw = (rule: string) => new Rejection('invalid', `"username" ${rule}`, 'username')
@@ -30,7 +30,10 @@ export const nameOf = (username: string): string => {
 
 const folded = (text: string): string => text.normalize('NFKC').trim().toLowerCase()
 
-/** Throws when the password is not as the policy says, or its repetition is another. `confirm` undefined: it was not repeated. */
+/**
+ * Throws when the password violates the policy, or when its repetition differs. `confirm` undefined: it was not
+ * repeated.
+ */
 export const requirePassword = (password: string, username: string, confirm: string | undefined): void => {
   const { min_length, max_length } = PASSWORD_POLICY
   const flaw = (rule: string) => new Rejection('invalid', `"password" ${rule}`, 'password')

@@ -1,6 +1,7 @@
-// Texts of keys that worked once and were rotated away, or went with their tenant: settings may still name them, and must not make them work again. A text
-// that was revoked stands in the row of its key for as long as that is listed. Only the digests are kept, of two sorts beside one another, so that no number
-// of keys of the API makes the texts of the settings forgotten; of each sort the newest ones.
+// Digests of key texts that worked once and were rotated away or removed with their tenant: settings may still name
+// them and must not make them work again. A revoked text stays in the row of its key for as long as the key is listed.
+// Only digests are stored, in two separate sorts, so that keys of the API cannot push out the texts of the settings; of
+// each sort the newest ones.
 
 import type { ControlReader } from '../control.ts'
 import type { RowChange } from '../kernel/tables.ts'
@@ -23,7 +24,9 @@ const tableOf = ({ seeded_name }: ApiKeyRow): (typeof RETIRED_TEXTS)[number] =>
 const isRetired = ({ before, after }: RowChange): boolean =>
   before !== null && (before as ApiKeyRow).digest !== (after as ApiKeyRow | null)?.digest
 
-/** The rows that remember the texts which these changes take away, and those that have to make room for them, oldest first. */
+/**
+ * The rows that record the texts which these changes remove, and the removals that make room for them, oldest first.
+ */
 export const rememberRetired = (
   state: ControlReader,
   changes: readonly RowChange[],

@@ -11,7 +11,7 @@ import type { RowChange } from '../kernel/tables.ts'
 export const SessionOpened = t.Object({
   id: Id,
   operator_id: Id,
-  /** SHA-256 of the token; the token itself is in the cookie alone. */
+  /** SHA-256 of the token; only the cookie holds the token itself. */
   digest: t.String({ minLength: 64, maxLength: 64 }),
   expires_at: Timestamp,
 })
@@ -28,7 +28,7 @@ export interface SessionRow extends Stamps {
   readonly digest: string
   /** RFC 3339: the absolute end. */
   readonly expires_at: string
-  /** RFC 3339: when it was last known to be used, within `SEEN_EVERY_MS`. */
+  /** RFC 3339: time of the last recorded use, precise to `SEEN_EVERY_MS`. */
   readonly seen_at: string
 }
 
@@ -37,13 +37,13 @@ export const IDLE_MS = 7_200_000
 export const SEEN_EVERY_MS = 900_000
 /** Further logins end the oldest. */
 export const MAX_SESSIONS = 50
-/** Clocks differ: a session is dropped this long after nobody can use it any more. */
+/** Clocks differ: a session is dropped this long after it stopped being usable. */
 const SWEPT_AFTER_MS = 3_600_000
 
 const rows = changesOf<SessionRow>('sessions')
 const subject = (data: { id: string }): string => data.id
 
-/** Whether it may be used at that moment. `usedAtMs`: a later use than the log knows of. */
+/** Whether the session is usable at that moment. `usedAtMs`: a use that is later than the recorded one. */
 export const sessionIsOpen = (
   { expires_at, seen_at }: SessionRow,
   nowMs: number,
@@ -101,8 +101,8 @@ export const session: Aggregate<SessionRow, ControlReader> = {
 
 export type SessionCommand =
   /**
-   * `key_id`: the data key under which the password stood that was right; null: of an operator that the same decision makes.
-   * `replaces`: the session that the same browser had.
+   * `key_id`: the data key of the password that was verified; null: of an operator that the same decision creates.
+   * `replaces`: the former session of the same browser.
    */
   | ({ do: 'open'; key_id: string | null; replaces: string | null } & Static<typeof SessionOpened>)
   | { do: 'see'; id: string; nowMs: number }

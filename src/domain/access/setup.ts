@@ -8,7 +8,7 @@ export const SETUP_ROW = 'setup'
 
 export const SetupCompleted = t.Object({ operator_id: Id })
 
-/** Stays when the operator is erased: an id says nothing of a person. */
+/** Stays when the operator is erased: an id is no personal data. */
 export interface SetupRow extends Stamps {
   readonly operator_id: string
 }
@@ -33,5 +33,5 @@ export const setup: Aggregate<SetupRow, ControlReader> = {
   },
 }
 
-/** Whether a stranger may still make the first operator. */
+/** Whether an unauthenticated caller may still create the first operator. */
 export const setupIsOpen = (state: ControlReader): boolean => state.table('setup').get(SETUP_ROW) === undefined
