@@ -1,13 +1,20 @@
-// All accounts of one tenant, as far as a reader has come. A reader that begins in the middle of the partition knows them from a statement of all of them on.
+// All accounts of one tenant, as far as a reader has read. A reader that begins in the middle of the partition has all
+// accounts after it has read a statement of them.
 import { type Account, type Accounts, type Evolved, evolveAccounts, statedAccount, stateOf } from './account.ts'
 import type { AccountStated, BudgetEvent } from './budget-events.ts'
 import { MOST_HOLDERS } from './holder.ts'
 
 /** Records between the offset that a statement is of and the statement itself: more than this and it is not used. */
 const MOST_RECENT = 1_024
-/** Accounts that ended longer ago than their window lasted, and this, are forgotten: nothing is charged to them any more, and no window of their budget overlaps them. */
+/**
+ * An account is dropped when it ended longer ago than its window lasted plus this time: nothing is charged to it any
+ * more, and no window of its budget overlaps it.
+ */
 const FORGOTTEN_MS = 48 * 3_600_000
-/** Statements that are being read at the same time, and how long the next record of one is waited for (log time): its writer may have stopped. */
+/**
+ * Bound of the statements that are read at the same time, and the time to wait for the next record of one (log time):
+ * its writer may have stopped.
+ */
 const MOST_COLLECTED = 64
 const COLLECTED_MS = 600_000
 
@@ -20,7 +27,10 @@ interface Recent {
 /** The records of one statement so far. */
 interface Collected {
   readonly offset: number
-  /** By account and part, so that a copy does not count; null where all is known already and only their number matters. */
+  /**
+   * By account and part, so that a copy does not count; null where the account is complete already and only the number
+   * of records matters.
+   */
   readonly records: Map<string, AccountStated | null>
   atMs: number
 }
@@ -33,7 +43,7 @@ export class AccountBook implements Accounts {
   #recent: Recent[] = []
   #trimmed = false
   #wasStated = false
-  /** By writer: several state at the same time, and their records stand mixed. */
+  /** By writer: several writers state at the same time, and their records interleave. */
   readonly #collected = new Map<string, Collected>()
   /** Log time of the last complete statement, or of the first record. */
   statedMs = 0
@@ -66,7 +76,7 @@ export class AccountBook implements Accounts {
     return this.#wasStated
   }
 
-  /** Takes the next record of this tenant. `writer`: whose statement it is. */
+  /** Takes the next record of this tenant. `writer`: the process that wrote it. */
   take(offset: number, event: BudgetEvent, atMs: number, writer: string): Evolved {
     if (this.statedMs === 0) this.statedMs = atMs
     if (event.type === 'account.stated') return this.#stated(event.data, atMs, writer)
@@ -105,13 +115,15 @@ export class AccountBook implements Accounts {
     else others.add(account.account)
   }
 
-  /** What is stated of an account in one record, with what others say of it. */
+  /** Adds the part of an account from one record to its parts from other records. */
   #putPart(part: Account): void {
     const { holders } = this.#accounts.get(part.account) ?? part
     this.#put(holders === part.holders ? part : { ...part, holders: new Map([...holders, ...part.holders]) })
   }
 
-  /** A statement of all accounts, in several records: what is known already knows better. */
+  /**
+   * A statement of all accounts, in several records. An account that was folded already is newer than its statement.
+   */
   #stated(stated: AccountStated, atMs: number, writer: string): Evolved {
     const { records } = this.#collect(stated, atMs, writer)
     if (records.size < stated.of) return NOTHING
@@ -138,7 +150,7 @@ export class AccountBook implements Accounts {
     const set: Collected = goesOn ? before : { offset: stated.offset, records: new Map(), atMs }
     set.records.set(`${stated.account} ${stated.part ?? 0}`, this.known ? null : stated)
     set.atMs = atMs
-    // The one that was silent longest stands first.
+    // The writer that was silent longest comes first.
     this.#collected.delete(writer)
     this.#collected.set(writer, set)
     for (const [each, { atMs: last }] of this.#collected) {
@@ -149,7 +161,10 @@ export class AccountBook implements Accounts {
   }
 }
 
-/** A statement of all accounts of a tenant, as they are before this offset: a record each, or as many as its holders need. */
+/**
+ * A statement of all accounts of a tenant, as they are before this offset: one record for each account, or as many as
+ * its holders need.
+ */
 export const statedIn = (accounts: readonly Account[], offset: number): AccountStated[] => {
   const records = accounts.flatMap((account) => partsOf(stateOf(account, offset, 1)))
   return records.map((record) => ({ ...record, of: records.length }))

@@ -13,10 +13,16 @@ export interface Heights {
   readonly limits_height?: number
 }
 
-/** The height of the decision that set the limits last; what an earlier build wrote takes every decision for one that did. */
+/**
+ * The height of the decision that set the limits last. Records of earlier builds lack it; there every decision counts
+ * as one that set them.
+ */
 export const limitsHeightOf = ({ height, limits_height }: Heights): number => limits_height ?? height
 
-/** The height that opens what was closed below it. `isSaid`: copies of the terms say `limits_height`; while they do not, every decision opens. */
+/**
+ * The height that reopens an account that was closed below it. `isSaid`: copies of the terms carry `limits_height`;
+ * while they do not, every decision reopens the account.
+ */
 export const opensAt = (heights: Heights, isSaid: boolean): number =>
   isSaid ? limitsHeightOf(heights) : heights.height
 

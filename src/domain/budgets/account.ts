@@ -1,5 +1,6 @@
-// An account: a budget in one window. What may still be granted follows from the records of its partition alone, so every reader computes the same.
-// Pure: `decideLease` says what a request comes to, `evolve` what a record changes; both total. Log time comes in as the running maximum of append times.
+// An account: a budget in one window. What may still be granted follows from the records of its partition alone, so
+// every reader computes the same. Pure: `decideLease` computes the result of a request, `evolve` the effect of a
+// record; both are total. Log time is handed in as the running maximum of append times.
 import { closedFor, withTerms } from './account-closing.ts'
 import { type Amount, fits, isEqual, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
 import { isNews } from './budget-alerts.ts'
@@ -26,38 +27,44 @@ export interface Accounts {
   all(): Iterable<Account>
 }
 
-/** Why a lease is not granted. `spent`: the limit leaves less than is needed. `early`: by log time the window is far from its beginning. */
+/**
+ * Why a lease is refused. `spent`: the limit leaves less than is needed. `early`: by log time the window begins much
+ * later.
+ */
 export type LeaseRefusal = 'spent' | 'overrun' | 'forgotten' | 'ended' | 'early' | 'height' | 'unknown' | 'closed'
 export type LeaseVerdict =
   | { readonly kind: 'granted'; readonly amounts: readonly Amount[] }
   | { readonly kind: 'refused'; readonly reason: LeaseRefusal; readonly account: string }
-  /** Seen before: it changes nothing. */
+  /** A repeated record: it changes nothing. */
   | { readonly kind: 'repeat' }
 
 /** A closed holder is remembered for so long, since late copies of its records may still come. */
 export const REMEMBERED_MS = 3_600_000
 const MOST_ALERTED = 32
-/** Nothing is granted of a window that begins later than this: a clock that is ahead must not spend what belongs to tomorrow. */
+/**
+ * No lease is granted of a window that begins later than this: a clock that runs fast must not spend the budget of a
+ * later window.
+ */
 const EARLY_MS = 300_000
 
 export const accountId = (budgetId: string, startMs: number, endMs: number | null): string =>
   `${budgetId}/${startMs}-${endMs ?? ''}`
 
-/** What cannot be granted to anybody any more. */
+/** The amount that can no longer be granted. */
 export const committed = (account: Account): Amount => {
   let sum = plus(account.carried, account.past)
   for (const holder of account.holders.values()) sum = plus(sum, committedBy(holder))
   return sum
 }
 
-/** What outcomes have cost that are settled, as far as it was told. */
+/** The cost of settled outcomes, as far as holders have reported it. */
 export const spentOf = (account: Account): Amount => {
   let sum = plus(account.carried, account.past)
   for (const { spent, counted } of account.holders.values()) sum = plus(sum, plus(spent, counted))
   return sum
 }
 
-/** Billed beyond what was reserved, as far as it was told. */
+/** The amount billed beyond the reservations, as far as holders have reported it. */
 export const overrunOf = (account: Account): number => {
   let sum = account.overrun_nano_usd
   for (const { overrun_nano_usd } of account.holders.values()) sum += overrun_nano_usd
@@ -74,7 +81,7 @@ export const roomOf = (account: Account): Limits => {
   }
 }
 
-/** What an account says against a request before its room is looked at. */
+/** Why an account refuses a request, before its free amount is considered; null: no reason. */
 const bar = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
   if (account.height !== height) return 'height'
   if (account.window_end_ms !== null && atMs >= account.window_end_ms) return 'ended'
@@ -82,7 +89,7 @@ const bar = (account: Account, height: number, atMs: number): LeaseRefusal | nul
   return closedFor(account)
 }
 
-/** What a request comes to when it is the next record. */
+/** The verdict on a request if it is the next record. */
 export const decideLease = (accounts: Accounts, request: LeaseRequested, atMs: number): LeaseVerdict => {
   const refused = (reason: LeaseRefusal, account: string) => ({ kind: 'refused', reason, account }) as const
   const amounts: Amount[] = []
@@ -176,7 +183,10 @@ const overlaps = (one: Window, other: Window): boolean =>
   (one.window_end_ms === null || other.window_start_ms < one.window_end_ms) &&
   (other.window_end_ms === null || one.window_start_ms < other.window_end_ms)
 
-/** A change of how windows are cut must not clear what was spent: what overlaps counts in this window too. `changed`: as they are now. */
+/**
+ * A change of how windows are cut must not clear what was spent: amounts of overlapping windows count in this one too.
+ * `changed`: the accounts as this record leaves them.
+ */
 export const carriedInto = (
   accounts: Accounts,
   window: Window,
@@ -185,13 +195,16 @@ export const carriedInto = (
   let sum = NO_AMOUNT
   for (const known of accounts.ofBudget(window.budget_id)) {
     const other = changed.get(known.account) ?? known
-    // What it carried itself stands in a third window, which overlaps too or is over.
+    // What the other window carried comes from a third one, which overlaps this window too or is over.
     if (overlaps(window, other)) sum = plus(sum, minus(committed(other), other.carried))
   }
   return sum
 }
 
-/** With the windows that overlap those that changed: the cut may go back to one of them, and who has not heard of a change still spends in the former one. */
+/**
+ * Adds the accounts whose windows overlap those that changed: the cut may be reverted, and a holder that has not read
+ * the change yet still spends in the former window.
+ */
 const withOverlapping = (accounts: Accounts, evolved: readonly Account[]): readonly Account[] => {
   const changed = new Map(evolved.map((account) => [account.account, account]))
   for (const account of evolved) {
@@ -252,7 +265,7 @@ const told = (account: Account, who: { holder: string; instance: string }, tally
   const spent = most(before.spent, tally.spent)
   const after: Holder = {
     ...before,
-    // What a retired one tells after all is of what it was taken to have left open.
+    // What a retired holder reports later is part of the amount that was counted as its open requests.
     ...(orphaned === undefined || tally.closed ? {} : { orphaned: minus(orphaned, minus(spent, before.spent)) }),
     returned: most(before.returned, tally.returned ?? NO_AMOUNT),
     spent,
@@ -281,7 +294,10 @@ const retired = (accounts: Accounts, event: InstanceRetired, atMs: number): Acco
   return changed
 }
 
-/** Puts a holder in, and forgets those that were closed long ago: what they spent stays. A retired one may come back with more to tell. */
+/**
+ * Puts a holder in, and drops holders that were closed long ago: their spent amounts stay. A retired holder may come
+ * back and report more.
+ */
 const withHolder = (account: Account, holder: Holder, atMs: number): Account => {
   const holders = new Map(account.holders)
   holders.delete(holder.holder)

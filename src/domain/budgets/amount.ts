@@ -12,7 +12,7 @@ export const Amount = t.Object(
 )
 export type Amount = Readonly<Static<typeof Amount>>
 
-/** What may be there of each; null: as much as anybody wants. */
+/** Upper bounds of an amount; null: unlimited. */
 export interface Limits {
   readonly nano_usd: number | null
   readonly tokens: number | null
@@ -56,7 +56,7 @@ export const isNothing = ({ nano_usd, tokens }: Amount): boolean => nano_usd ===
 export const isEqual = (one: Amount, other: Amount): boolean =>
   one.nano_usd === other.nano_usd && one.tokens === other.tokens
 
-/** Whether there is room for so much. */
+/** Whether the amount fits into the room. */
 export const fits = (amount: Amount, room: Limits): boolean =>
   (room.nano_usd === null || amount.nano_usd <= room.nano_usd) && (room.tokens === null || amount.tokens <= room.tokens)
 

@@ -1,4 +1,4 @@
-// Thresholds of a budget: which of them are reached, and which of those that were told may be told once more. Pure.
+// Thresholds of a budget: which of them are reached, and which alerts may be repeated. Pure.
 import type { Account } from './account.ts'
 import type { Amount } from './amount.ts'
 import type { AccountAlerted, AccountLimited } from './budget-events.ts'
@@ -14,7 +14,7 @@ const shareOf = ({ limit_nano_usd, limit_tokens }: Limited, { nano_usd, tokens }
   return Math.max(share(limit_nano_usd, nano_usd), share(limit_tokens, tokens))
 }
 
-/** Thresholds that are reached and were not told; 0: the soft limit. A list that goes beyond 10 is in percent. */
+/** Thresholds that are reached and have no alert yet; 0: the soft limit. A list that goes beyond 10 is in percent. */
 export const reached = (
   account: Limited & Pick<Account, 'alerted'>,
   spent: Amount,
@@ -28,7 +28,10 @@ export const reached = (
   return found.filter((threshold) => !account.alerted.includes(threshold))
 }
 
-/** Of those that were told, the ones that are reached by these terms too: what is reached no longer is told again once it is. */
+/**
+ * Of the thresholds with an alert, those that these terms still reach. A threshold that is no longer reached gets a new
+ * alert when it is reached again.
+ */
 export const stillAlerted = (terms: AccountLimited, spent: Amount, alerted: readonly number[]): readonly number[] => {
   const share = shareOf(terms, spent)
   const { soft_limit_nano_usd: soft } = terms
@@ -36,7 +39,7 @@ export const stillAlerted = (terms: AccountLimited, spent: Amount, alerted: read
   return alerted.filter((threshold) => (threshold === SOFT ? isOverSoft : share >= threshold))
 }
 
-/** Whether it was not told yet of these limits. Late words about former ones are not. */
+/** Whether this alert is new for the present limits. A late alert about former limits is not. */
 export const isNews = (account: Limited & Pick<Account, 'alerted'>, told: AccountAlerted): boolean =>
   !account.alerted.includes(told.threshold) &&
   told.limit_nano_usd === account.limit_nano_usd &&

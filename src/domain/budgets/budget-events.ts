@@ -1,5 +1,6 @@
-// What stands in `gateway.budgets.v1`, keyed by tenant: accounts (a budget in one window) and leases on them. Names and fields are stored for ever.
-// Every number that a holder tells is the sum since its start, so that repeats, losses and another order change nothing; only grants are told apart by number.
+// Events of `gateway.budgets.v1`, keyed by tenant: accounts (a budget in one window) and leases on them. Names and
+// fields are stored for ever. Every number that a holder reports is the sum since its start, so repeats, losses and
+// another order change nothing; only grants are told apart by number.
 import { type Static, type TSchema, t } from '../../lib/schema/schema.ts'
 import { Amount } from './amount.ts'
 
@@ -14,9 +15,15 @@ export const MOST_ACCOUNTS = 64
 export const MOST_ORPHANED = 200
 /** Of a retirement in several records, of each. */
 export const MOST_RETIRED_ACCOUNTS = 128
-/** The event version from which on a retirement may stand in several records: builds before it would free what the others of them name. */
+/**
+ * The event version from which on a retirement may have several records: earlier builds would free the accounts that
+ * the other records name.
+ */
 export const RETIRED_IN_PARTS_SINCE = 8
-/** From which on copies of terms say `limits_height`: builds before it open a closed account with every newer copy, and would grant what others refuse. */
+/**
+ * The event version from which on copies of terms carry `limits_height`: earlier builds reopen a closed account with
+ * every newer copy, and would grant what later builds refuse.
+ */
 export const LIMITS_HEIGHT_SINCE = 8
 
 export const AccountId = text(

@@ -1,4 +1,5 @@
-// What a budget limits within its tenant: everything, or one key, model, provider or endpoint scope. Every accepted spelling as the one that is stored.
+// The scope of a budget within its tenant: everything, or one key, model, provider or endpoint scope. Every accepted
+// spelling is normalised to the stored one.
 import type { ControlReader } from '../control.ts'
 import { Rejection } from '../kernel/rejection.ts'
 import { endpointKey } from '../steering/endpoint.ts'
@@ -23,7 +24,10 @@ export const requireTargetId = ({ type, id }: { readonly type: BudgetScopeType; 
   throw new Rejection('invalid', `"scope.id" is required for the type "${type}"`, 'scope.id')
 }
 
-/** The target as it is stored. What nothing has is answered as it came: a budget of it may stand from before. Throws 400 where an id is needed. */
+/**
+ * The target as it is stored. A target that does not exist is returned unchanged: an older budget may have it. Throws
+ * 400 where an id is needed.
+ */
 export const budgetTarget = (
   state: ControlReader,
   tenantId: string,

@@ -1,10 +1,14 @@
-// In which window of a budget an instant lies. Windows of one budget follow each other without gap or overlap, whatever clocks do.
+// The window of a budget that contains an instant. Windows of one budget follow each other without gap or overlap,
+// whatever clocks do.
 import { instantOf, localOf, offsetMs } from '../../lib/time/time-zone.ts'
 
 export interface WindowRule {
   /** `hour`, `day`, `week`, `month`, `lifetime`, or `<n>h`: that many hours. */
   readonly window: string
-  /** Windows begin with the calendar's hours, days, weeks (Monday) and months, and `<n>h` with multiples of n hours since 1970 in UTC; else when the budget was made, and every window later. */
+  /**
+   * True: windows begin with the calendar's hours, days, weeks (Monday) and months, and `<n>h` with multiples of n
+   * hours since 1970 in UTC. False: the first window begins when the budget was created.
+   */
   readonly calendarAligned: boolean
   readonly timezone: string
   /** When the budget was made. Unix milliseconds. */
@@ -35,7 +39,7 @@ export const isWindow = (text: string): boolean => {
 type CalendarUnit = 'day' | 'week' | 'month'
 const isCalendarUnit = (text: string): text is CalendarUnit => text === 'day' || text === 'week' || text === 'month'
 
-/** The window that an instant lies in. Pure, but for the rules of time zones that this build knows. */
+/** The window that contains an instant. Pure, but for the time zone rules of this build. */
 export const windowAt = (rule: WindowRule, nowMs: number): WindowBounds => {
   const { window, calendarAligned, timezone, anchorMs } = rule
   if (window === 'lifetime') return { startMs: anchorMs, endMs: null }
@@ -46,7 +50,10 @@ export const windowAt = (rule: WindowRule, nowMs: number): WindowBounds => {
   return { startMs, endMs: startMs + lengthMs }
 }
 
-/** Some zones are half an hour off. Taken once, from when the budget was made: where a clock change moves it, windows must not overlap. */
+/**
+ * Some zones have offsets of half an hour. The offset is taken once, from when the budget was created: where a clock
+ * change moves it, windows must not overlap.
+ */
 const hourOrigin = (window: string, timezone: string, anchorMs: number): number =>
   window === 'hour' ? -offsetMs(timezone, anchorMs) % HOUR_MS : 0
 
@@ -60,14 +67,17 @@ const calendarWindow = (unit: CalendarUnit, rule: WindowRule, nowMs: number): Wi
   return { startMs: boundary(count), endMs: boundary(count + 1) }
 }
 
-/** About how many units lie between two local times: off by one at the most. */
+/** The number of units between two local times: off by one at the most. */
 const unitsBetween = (from: number, to: number, unit: CalendarUnit): number => {
   if (unit !== 'month') return Math.floor((to - from) / (unit === 'week' ? 7 * DAY_MS : DAY_MS))
   const [first, last] = [new Date(from), new Date(to)]
   return (last.getUTCFullYear() - first.getUTCFullYear()) * 12 + last.getUTCMonth() - first.getUTCMonth()
 }
 
-/** A local time so many units later. The 31st is the last day of shorter months, and the 31st again in the next long one. */
+/**
+ * The local time that is `count` units later. The 31st is the last day of shorter months, and the 31st again in the
+ * next long one.
+ */
 const unitsAfter = (from: number, unit: CalendarUnit, count: number): number => {
   if (unit !== 'month') return from + count * (unit === 'week' ? 7 * DAY_MS : DAY_MS)
   const first = new Date(from)

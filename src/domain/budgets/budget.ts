@@ -16,10 +16,12 @@ import { BUDGET_SCOPES, type BudgetTarget, budgetTarget, requireTarget } from '.
 import { isWindow, windowAt } from './budget-window.ts'
 import { capNanoUsd } from './cap.ts'
 
-// What a budget may say, whatever there is.
+// Checks of a budget's fields that need no state.
 
 const LIMITS = ['limit_usd', 'limit_tokens', 'hard_cap_usd'] as const
-/** It says `enabled` false and no limit: all that it leaves out stays as the budget that it ends has it. */
+/**
+ * Whether it has `enabled` false and no limit: a field that it leaves out keeps its value in the budget that it ends.
+ */
 export const onlyEnds = (said: Partial<BudgetFields>): boolean =>
   said.enabled === false && LIMITS.every((name) => said[name] === undefined)
 
@@ -27,7 +29,7 @@ const refuse = (message: string, param: string): never => {
   throw new Rejection('invalid', message, param)
 }
 
-/** Throws 400 for what no budget may say. */
+/** Throws 400 for fields that are invalid for every budget. */
 export const requireSound = (window: string, { alert_thresholds, timezone }: BudgetFields): void => {
   if (!isWindow(window)) refuse('"window" must be hour, day, week, month, lifetime, or from 1h to 8784h', 'window')
   if (!isTimeZone(timezone))
@@ -49,7 +51,10 @@ export const requireSoundLimits = (fields: BudgetFields): void => {
 
 // How many budgets may be in use, so that the records of no request name more accounts than they may.
 
-/** On one tenant, key, model, provider or endpoint scope: a request falls under those of one of each, and under at most `MOST_ACCOUNTS` in all. */
+/**
+ * Bound of the budgets on one tenant, key, model, provider or endpoint scope: a request falls under those of one of
+ * each, and under at most `MOST_ACCOUNTS` in all.
+ */
 export const MOST_OF_TARGET = Math.floor(MOST_ACCOUNTS / BUDGET_SCOPES.length)
 
 /** Index key of what budgets are about. */
@@ -79,7 +84,10 @@ export const BudgetWindow = t.String({
   description: 'hour, day, week, month, lifetime, or a number of hours such as 12h',
 })
 
-/** `id`: of a tenant or a key its id; of a provider, a model or an endpoint scope its id, name or slug. Of the tenant itself it may be left out. */
+/**
+ * `id`: of a tenant or a key its id; of a provider, a model or an endpoint scope its id, name or slug. Optional for the
+ * tenant itself.
+ */
 export const BudgetScope = t.Object({
   type: t.Union(BUDGET_SCOPES.map((type) => t.Literal(type))),
   id: t.Optional(t.String({ minLength: 1, maxLength: 256 })),
@@ -94,14 +102,20 @@ const Shared = {
     maxLength: 64,
     description: 'the IANA name of a time zone, such as Europe/Berlin',
   }),
-  /** Shares of the limit at which somebody is told, ascending: 0.8 is 80 %. A list that goes beyond 10 is in percent. */
+  /**
+   * Shares of the limit at which an alert is recorded, ascending: 0.8 is 80 %. A list that goes beyond 10 is in
+   * percent.
+   */
   alert_thresholds: t.Array(t.Number({ exclusiveMinimum: 0, maximum: 1_000 }), { maxItems: 16 }),
   enforcement: t.Union([t.Literal('hard'), t.Literal('soft'), t.Literal('shadow')]),
   /** False: it has ended, and limits nothing. */
   enabled: t.Boolean(),
 }
 
-/** What clients may send of a budget besides what it is known by. At least one of the limits and the cap is needed. */
+/**
+ * The fields of a budget that clients may send, beside those that identify it. At least one of the limits and the cap
+ * is needed.
+ */
 export const BudgetFields = closed(
   t.Object({
     limit_usd: Nullable(Usd),
@@ -144,13 +158,22 @@ export const BudgetDeleted = t.Object({ id: Id })
 export interface BudgetRow extends Stamps, Readonly<Stored> {
   readonly id: string
   readonly tenant_id: string
-  /** `id`: of tenants, keys and providers their id; of models the name, of endpoint scopes the slug, which may come back after they were deleted. */
+  /**
+   * `id`: of tenants, keys and providers their id; of models the name, of endpoint scopes the slug, which may come back
+   * after they were deleted.
+   */
   readonly scope: { readonly type: string; readonly id: string }
   readonly window: string
   readonly managed_by: ManagedBy
-  /** Grows with every decision about it, also over a deletion that was taken back: which of two copies of its limits is the newer. */
+  /**
+   * Grows with every decision about the budget, also over a deletion that was reverted: the newer of two copies of its
+   * limits has the greater height.
+   */
   readonly height: number
-  /** That of the last decision that set a limit, also to what it was, or how limits hold: only such a one opens what an overrun has closed. Absent: `height`. */
+  /**
+   * The height of the last decision that set a limit (even to the same value) or the enforcement: only such a decision
+   * reopens what an overrun has closed. Absent: `height`.
+   */
   readonly limits_height?: number
 }
 
@@ -165,7 +188,7 @@ const FIELD_DEFAULTS: BudgetFields = {
   enforcement: 'hard',
   enabled: true,
 }
-/** What a budget is where nothing is said. */
+/** Defaults of the fields that a budget leaves out. */
 export const BUDGET_DEFAULTS = { window: 'month', ...FIELD_DEFAULTS }
 
 /** Index key of what makes a budget this one: there is one for each tenant, scope and window. */
@@ -211,7 +234,10 @@ export const budget: Aggregate<BudgetRow, ControlReader> = {
 
 export type BudgetCommand =
   | ({
-      /** Replaces the budget of that tenant, scope and window; `id` is used only when there is none. What only ends it (`wholeOf`) replaces nothing. */
+      /**
+       * Replaces the budget of that tenant, scope and window; `id` is used only when there is none. A command that only
+       * ends a budget (`wholeOf`) replaces nothing.
+       */
       do: 'upsert'
       id: string
       tenant_id: string
@@ -233,7 +259,7 @@ export const moneyOf = (row: BudgetRow) => ({
   hard_cap_usd: usdOrNull(row.hard_cap_nano_usd),
 })
 
-/** The fields of the budget that a command asks for. */
+/** The complete fields of the budget that a command requests. */
 const wholeOf = (row: BudgetRow | undefined, said: Partial<BudgetFields>): BudgetFields => {
   if (!onlyEnds(said) || row === undefined) return { ...FIELD_DEFAULTS, ...said }
   const { limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled } = row
@@ -247,7 +273,7 @@ const storedOf = ({ limit_usd, soft_limit_usd, hard_cap_usd, ...rest }: BudgetFi
   ...rest,
 })
 
-/** Throws 400 for what no budget may say, whichever is there. */
+/** Throws 400 for fields that are invalid for every budget. */
 export const requireSoundBudget = (window: string, said: Partial<BudgetFields>): void => {
   const fields = { ...FIELD_DEFAULTS, ...said }
   requireSound(window, fields)
@@ -297,7 +323,7 @@ export const resetsAt = (row: BudgetRow, nowMs: number): string | null => {
   return endMs === null ? null : new Date(endMs).toISOString()
 }
 
-/** How a budget stands in its present window, nano-USD and tokens. */
+/** Amounts of a budget in its present window, nano-USD and tokens. */
 export interface Standing {
   readonly spent: Amount
   readonly reserved: Amount
@@ -310,8 +336,8 @@ const leftOf = (limit: number | null, spent: number, reserved: number): number |
   limit === null ? null : Math.max(0, limit - spent - reserved)
 
 /**
- * A budget as the API shows it, with the bounds of the window of this moment. `standing` null: nothing is counted of it (it has ended), or this instance has
- * not read it yet.
+ * A budget as the API shows it, with the bounds of the window of this moment. `standing` null: the budget has ended and
+ * is not counted, or this instance has not read its account yet.
  */
 export const budgetView = (row: BudgetRow, nowMs: number, standing: Standing | null = null) => {
   const { limit_nano_usd, soft_limit_nano_usd: _, hard_cap_nano_usd: __, ...others } = row

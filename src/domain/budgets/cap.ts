@@ -2,7 +2,10 @@
 import { capNanoUsdOf, usdOf } from '../../lib/money.ts'
 import { Rejection } from '../kernel/rejection.ts'
 
-/** In nano-USD, rounded down. Throws Rejection for an amount that would become none: nothing at all is another wish than very little. */
+/**
+ * In nano-USD, rounded down. Throws Rejection for an amount that would round to zero: a cap of zero means something
+ * else than a very small cap.
+ */
 export const capNanoUsd = (usd: number, param: string): number => {
   const nanoUsd = capNanoUsdOf(usd)
   if (usd > 0 && nanoUsd === 0)

@@ -16,7 +16,10 @@ export interface Holder {
   readonly overrun_tokens?: number
   readonly at_ms: number
   readonly closed: boolean
-  /** Of a retired one: what its open requests may have cost, until its spool or the process itself says what they did. */
+  /**
+   * Of a retired holder: what its open requests may have cost, until its spool or the process itself reports the real
+   * amounts.
+   */
   readonly orphaned?: Amount
 }
 
@@ -24,7 +27,10 @@ interface Held {
   readonly holders: ReadonlyMap<string, Holder>
 }
 
-/** Beyond it closed ones are forgotten sooner, and the rest is stated in more than one record: so many fit into 64 KiB. */
+/**
+ * Beyond this number, closed holders are dropped sooner and the rest is stated in several records: so many fit into 64
+ * KiB.
+ */
 export const MOST_HOLDERS = 128
 
 export const newHolder = ({ holder, instance }: { holder: string; instance: string }, atMs: number): Holder => ({
@@ -49,10 +55,13 @@ export const openHolders = function* ({ holders }: Held, instance: string): Iter
   for (const holder of holders.values()) if (holder.instance === instance && !holder.closed) yield holder
 }
 
-/** Of so many, those are retired too that were silent and hold nothing: accounts are stated with all of their holders. */
+/**
+ * From this number of holders on, silent holders without a balance are retired too: accounts are stated with all of
+ * their holders.
+ */
 const MANY_HOLDERS = MOST_HOLDERS / 2
 
-/** Holders that have said nothing for so long and hold something: of each the instance. */
+/** The instances of holders that have a balance and have reported nothing since that time. */
 export const silentSince = ({ holders }: Held, beforeMs: number): string[] => {
   const silent: string[] = []
   const areMany = holders.size > MANY_HOLDERS

@@ -1,5 +1,6 @@
-// What one process holds of an account: granted by the log, spent in memory. Sums since the process's start; what is spent never exceeds what was granted.
-// What every request changes are plain numbers: an object for each sum costs more than all else that is done here.
+// What one process leases of an account: granted by the log, spent in memory. Sums since the process's start; what is
+// spent never exceeds what was granted. The sums that every request changes are plain numbers, since an object for each
+// sum is the largest cost here.
 import { type Amount, isEqual, isNothing, NO_AMOUNT, plus, rest, sum } from './amount.ts'
 import type { LeaseTally } from './budget-events.ts'
 
@@ -19,7 +20,7 @@ export interface LeaseCharge {
 /** Sums of what outcomes have charged. */
 export type LeaseSums = Pick<LeaseTally, 'spent' | 'counted' | 'overrun_nano_usd' | 'overrun_tokens'>
 
-/** An overrun as records say it. */
+/** An overrun as an amount, from the fields of a record. */
 export const overrunIn = ({ overrun_nano_usd, overrun_tokens = 0 }: Omit<LeaseSums, 'spent' | 'counted'>): Amount => ({
   nano_usd: overrun_nano_usd,
   tokens: overrun_tokens,
@@ -41,11 +42,14 @@ export class Lease {
   #overrunTokens = 0
   #reservedNanoUsd = 0
   #reservedTokens = 0
-  /** Of what was spent, counted and overrun, what stands in outcomes that are recorded. Only that is told: what a crash keeps from being recorded is settled as orphaned, at what was reserved. */
+  /**
+   * The part of the spent, counted and overrun sums whose outcomes are recorded. Only this part is reported: an outcome
+   * that a crash keeps from being recorded is settled as orphaned, at what was reserved.
+   */
   recorded: LeaseSums = NO_SUMS
   /** Monotonic milliseconds: not spent from later, unless it is renewed. */
   usableUntilMs = 0
-  /** Something was charged that was not told yet, and since when (monotonic); null: nothing. */
+  /** Since when a charge is unreported (monotonic); null: all charges are reported. */
   untoldSinceMs: number | null = null
   /** When something was reserved last (monotonic), and how much since the last grant. */
   usedAtMs = 0
@@ -54,7 +58,7 @@ export class Lease {
 
   constructor(
     readonly account: string,
-    /** Whose sums these are. */
+    /** The holder of these sums. */
     readonly holder: string,
   ) {}
 
@@ -70,7 +74,7 @@ export class Lease {
     return { nano_usd: this.#overrunNanoUsd, tokens: this.#overrunTokens }
   }
 
-  /** Held by requests under way. */
+  /** Reserved by requests under way. */
   get reserved(): Amount {
     return { nano_usd: this.#reservedNanoUsd, tokens: this.#reservedTokens }
   }
@@ -101,7 +105,7 @@ export class Lease {
     return nowMs < this.usableUntilMs && nanoUsd <= this.freeNanoUsd && tokens <= this.freeTokens
   }
 
-  /** Reserves so much, or nothing. */
+  /** Reserves the whole amount, or nothing. */
   take(nanoUsd: number, tokens: number, nowMs: number): boolean {
     if (!this.has(nanoUsd, tokens, nowMs)) return false
     this.#reserve(nanoUsd, tokens)
@@ -117,7 +121,10 @@ export class Lease {
     this.#reservedTokens = rest(this.#reservedTokens, tokens)
   }
 
-  /** An outcome that is about to be recorded: what it cost counts. Its reservation is released beforehand, in the same turn. Answers the sums with it. */
+  /**
+   * Charges an outcome that is about to be recorded. Its reservation is released beforehand, in the same iteration of
+   * the event loop. Returns the sums that include it.
+   */
   charge(charge: LeaseCharge): LeaseSums {
     this.#spentNanoUsd = sum(this.#spentNanoUsd, charge.spentNanoUsd)
     this.#spentTokens = sum(this.#spentTokens, charge.spentTokens)
@@ -129,8 +136,8 @@ export class Lease {
   }
 
   /**
-   * An outcome that could not be recorded: what it cost is reserved again, until it is settled as orphaned. That it went beyond what was reserved no record
-   * would ever say: that alone is told.
+   * Takes back the charge of an outcome that could not be recorded: its cost is reserved again until it is settled as
+   * orphaned. Only an overrun beyond the reservation stays and is reported, since no later record would contain it.
    */
   takeBack(charge: LeaseCharge, nowMs: number): void {
     this.#spentNanoUsd = rest(this.#spentNanoUsd, charge.spentNanoUsd)
@@ -150,7 +157,7 @@ export class Lease {
     this.untoldSinceMs ??= nowMs
   }
 
-  /** Goes on where this holder stopped: an account that was let go of is needed again. */
+  /** Continues from the sums of this holder in the log: an account that was released is needed again. */
   resume(told: LeaseTally & { readonly granted: Amount }): void {
     const { granted, returned, spent, counted } = told
     const overrun = overrunIn(told)
@@ -165,7 +172,7 @@ export class Lease {
     this.recorded = this.#sums()
   }
 
-  /** Whether the log has been told all of it. */
+  /** Whether the log contains all of these sums. */
   isTold(told: Omit<LeaseTally, 'account'> | undefined): boolean {
     const { returned, spent, counted, overrun } = this
     if (told === undefined) return [returned, spent, counted].every(isNothing)
@@ -186,13 +193,13 @@ export class Lease {
       : { spent, counted, overrun_nano_usd: this.#overrunNanoUsd }
   }
 
-  /** Gives back what is not needed: from now on it is not spent, and the log is told. */
+  /** Gives back an amount that is not needed: it can no longer be spent, and the next record reports it. */
   giveBack(amount: Amount, nowMs: number): void {
     this.returned = plus(this.returned, amount)
     this.untoldSinceMs ??= nowMs
   }
 
-  /** What the log is told. */
+  /** The sums that are reported to the log. */
   tally(): LeaseTally {
     return { account: this.account, returned: this.returned, ...this.recorded }
   }

@@ -1,5 +1,6 @@
-// An instance that an operator gives up: it is dead and its disk will not come back. What it holds of budgets is free again (upkeep/budgets/retirement.ts), but for what
-// it is known to have spent. One that comes back all the same goes on, and what it spent is booked then. Names and fields of the event are stored for ever.
+// Retirement of an instance by an operator: it is dead and its disk is lost. Its leases become free again
+// (upkeep/budgets/retirement.ts), except for the recorded spending. If the instance comes back, it continues, and its
+// spending is booked then. Names and fields of the event are stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -13,7 +14,7 @@ export const InstanceGivenUp = t.Object({ id: Id, reason: Nullable(RetirementRea
 export type InstanceGivenUp = Static<typeof InstanceGivenUp>
 
 export interface RetirementRow extends Stamps, Readonly<InstanceGivenUp> {
-  /** Log time of the decision: what it says holds of starts of the process that were silent since. */
+  /** Log time of the decision: it covers starts of the process that were silent since. */
   readonly at_ms: number
 }
 
@@ -54,15 +55,18 @@ const oldest = (state: ControlReader) => {
 export interface RetirementCommand {
   readonly id: string
   readonly reason: string | null
-  /** What the log of budgets says of it. */
+  /** Whether the instance has a balance in the log of budgets. */
   readonly holds: boolean
-  /** It announces itself, whatever it has to say of budgets. */
+  /** Whether it announces itself, independent of the log of budgets. */
   readonly isLive: boolean
-  /** Seconds since it said something there; null: long ago. */
+  /** Seconds since its last record there; null: long ago. */
   readonly spokeAgoS: number | null
 }
 
-/** Throws 404 for one that holds nothing, 409 for one that lives or still speaks: its leases are good, and it spends from them. */
+/**
+ * Throws 404 for an instance without leases, 409 for one that is live or wrote recently: its leases are valid, and it
+ * spends from them.
+ */
 export const decideRetirement = (
   _state: ControlReader,
   { id, reason, holds, isLive, spokeAgoS }: RetirementCommand,
