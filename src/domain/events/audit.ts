@@ -1,4 +1,5 @@
-// What `gateway.audit.v1` holds: each decision that counts, as analytics and compliance teams read it. Written by the projection worker.
+// Events of `gateway.audit.v1`: each decision that counts, as analytics and compliance teams read it. Written by the
+// projection worker.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { Nullable } from '../kernel/fields.ts'
 

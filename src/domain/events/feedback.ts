@@ -13,13 +13,16 @@ export const DEFAULT_METRIC = 'quality'
 export const Tags = t.Record(t.String({ minLength: 1, maxLength: 64 }), t.String({ maxLength: 256 }), {
   maxProperties: MAX_TAGS,
 })
-/** As a client may send them. The pattern of the record above says nothing of names that hold a line feed: whatever they hold would pass. */
+/**
+ * Tags as a client may send them. The pattern of the record above does not match names with a line feed, so their
+ * values would not be checked.
+ */
 export const SentTags = t.Record(t.String({ pattern: '^[\\s\\S]{1,64}$' }), t.String({ maxLength: 256 }), {
   maxProperties: MAX_TAGS,
   additionalProperties: false,
 })
 
-/** Descriptions stand in the schema: the topic contracts are made of it. */
+/** The schema holds the descriptions: the topic contracts are generated from it. */
 export const FeedbackGiven = t.Object({
   id: described(Id, 'Of this feedback.'),
   at_ms: t.Integer({ description: 'When it was given, Unix milliseconds.' }),

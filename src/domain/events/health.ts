@@ -1,4 +1,5 @@
-// Events of `gateway.operations.v1` about the health of providers: breaker moves, probes, and frames of the volatile inputs of plans. Stored for ever once shipped.
+// Events of `gateway.operations.v1` about the health of providers: breaker moves, probes, and frames of the volatile
+// inputs of plans. Stored for ever once shipped.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { described, Id, Nullable } from '../kernel/fields.ts'
 
@@ -61,8 +62,8 @@ export const KEPT_PROBES = 50
 /** 0 closed, 1 open, 2 half open. */
 const BreakerCode = t.Union([t.Literal(0), t.Literal(1), t.Literal(2)])
 /**
- * `[model id, breaker, ejected, cooling down, health, ttft ms, e2e ms, tokens per second, in flight, headroom, feedback]`, exactly as the plans of that frame saw it
- * (`Signals` of state/health/frame.ts).
+ * `[model id, breaker, ejected, cooling down, health, ttft ms, e2e ms, tokens per second, in flight, headroom,
+ * feedback]`, exactly as the plans of that frame read it (`Signals` of state/health/frame.ts).
  */
 export const FrameRow = t.Tuple([
   Id,
@@ -83,8 +84,8 @@ export type FrameRow = Static<typeof FrameRow>
 export const FRAME_ROWS = 400
 
 /**
- * A frame: what an outcome's `frame` names, within one instance and epoch. `whole`: every candidate that anything is known of stands in its parts, and the others
- * are unseen; else those that changed since the frame before.
+ * A frame: what an outcome's `frame` names, within one instance and epoch. `whole`: its parts hold every candidate with
+ * an observation, and the others have none; else its parts hold those that changed since the frame before.
  */
 export const FrameTaken = t.Object({
   number: t.Integer({ minimum: 1, description: 'What an outcome’s `frame` names, within one instance and epoch.' }),

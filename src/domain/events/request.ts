@@ -1,10 +1,13 @@
-// The life of a request in `gateway.requests.v1`: admitted, attempted (each further provider), settled. Stored for ever once shipped.
+// The life of a request in `gateway.requests.v1`: admitted, attempted (each further provider), settled. Stored for ever
+// once shipped.
 import { usdOf } from '../../lib/money.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { BudgetCharge, BudgetPart, MOST_ACCOUNTS } from '../budgets/budget-events.ts'
 import { Nullable } from '../kernel/fields.ts'
 
-/** Descriptions stand in the schemas: `docs/topics.md`, `docs/asyncapi.json` and `/schemas/` are made of them. */
+/**
+ * The schemas hold the descriptions: `docs/topics.md`, `docs/asyncapi.json` and `/schemas/` are generated from them.
+ */
 const text = (description: string) => t.String({ description })
 const flag = (description: string) => t.Boolean({ description })
 const count = (description: string) => t.Integer({ minimum: 0, description })
@@ -30,7 +33,7 @@ export const Outcome = t.Union(
 )
 export type Outcome = Static<typeof Outcome>
 
-/** What a request is, known before any upstream is called. Holds no prompt and no answer. */
+/** Facts of a request before any upstream is called. Holds no prompt and no answer. */
 export const RequestFacts = t.Object({
   id: text('Ours and unique, `req_<UUIDv7>`: what readers join and drop repeats by.'),
   request_id: text('What the client sees and may have supplied (`X-Request-ID`): not unique.'),
@@ -60,8 +63,9 @@ export const RequestFacts = t.Object({
 })
 
 /**
- * What a plan was made from beside the facts and the control state, and what it came to. Lists are parallel to `candidates`. Members that would say
- * nothing (null, false, 0, one choice) are left out. With the frame and the state at `revision` the same plan is made from it again.
+ * The inputs of a plan beside the facts and the control state, and its result. Lists are parallel to `candidates`.
+ * Members with an empty value (null, false, 0, one choice) are left out. With the frame and the state at `revision` the
+ * same plan is made from it again.
  */
 export const Decision = t.Object(
   {
@@ -144,7 +148,7 @@ const candidates = () =>
     description: 'What could have answered: `[provider id, model id, reason why not or empty when eligible]`.',
   })
 
-/** Who is called by an attempt, and what it may cost. */
+/** The provider of an attempt, and the most that it may cost. */
 const called = {
   provider: text('Name of the provider.'),
   provider_id: text('Its id.'),
@@ -180,7 +184,10 @@ export const RequestAttempted = t.Object({
 })
 export type RequestAttempted = Static<typeof RequestAttempted>
 
-/** A stream costs more than its attempt reserved, and more was granted: written before it goes on. Of an attempt the last one holds. */
+/**
+ * A stream costs more than its attempt reserved, and more was granted: written before the stream continues. The last
+ * one of an attempt holds.
+ */
 export const RequestExtended = t.Object({
   id: text('The request.'),
   n: t.Integer({ minimum: 1, description: 'The attempt that goes on.' }),
@@ -191,7 +198,11 @@ export const RequestExtended = t.Object({
 })
 export type RequestExtended = Static<typeof RequestExtended>
 
-/** `provider_reported`: the provider said what it charges. `measured`: the provider reported usage. `estimated`: ours (no usage, interrupted, orphaned). `unpriced`: tokens known, price not. `none`: nothing was called. */
+/**
+ * `provider_reported`: the provider reported the charge. `measured`: the provider reported usage. `estimated`: by the
+ * gateway (no usage, interrupted, orphaned). `unpriced`: tokens are known, the price is not. `none`: no provider was
+ * called.
+ */
 export const CostBasis = t.Union(
   [
     t.Literal('provider_reported'),
@@ -227,8 +238,9 @@ export const AttemptSummary = t.Object({
   latency_ms: countOrNull('Time that it took.'),
   ttft_ms: countOrNull('Time to its first content.'),
   /**
-   * What it used and cost, of an attempt that was billed or may have been, at the prices of the row at `price_version`. Left out: it was not billed, or it
-   * is the only one that was and succeeded, so that the outcome's own numbers are its.
+   * Usage and cost of an attempt that was billed or may have been, at the prices of the row at `price_version`. Left
+   * out: it was not billed, or it is the only billed one and succeeded, so that the outcome's own numbers are its
+   * numbers.
    */
   prompt_tokens: t.Optional(countOrNull('Its tokens; left out when the outcome’s own are its.')),
   completion_tokens: t.Optional(countOrNull('Likewise.')),

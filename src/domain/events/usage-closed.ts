@@ -1,4 +1,5 @@
-// What `gateway.usage.v1` holds: the totals of each day that is over, kept for ever. Written by the projection worker from the day's rows of usage.
+// Events of `gateway.usage.v1`: the totals of each day that is over, stored for ever. Written by the projection worker
+// from the day's rows of usage.
 import { type Static, t } from '../../lib/schema/schema.ts'
 
 const count = (description: string) => t.Integer({ description })

@@ -1,10 +1,14 @@
-// What an aggregate is: events (stored for ever), rows, evolve, decide. One file per aggregate; `control.ts` lists them.
+// Parts of an aggregate: events (stored for ever), rows, evolve, decide. One file per aggregate; `control.ts` lists
+// them.
 import type { Static, TSchema } from '../../lib/schema/schema.ts'
 import type { Actor, EventRecord } from './decision.ts'
 import type { Packing } from './packed-table.ts'
 import type { Indexes, RowChange } from './tables.ts'
 
-/** What `evolve` may know of the decision that an event stands in. Nothing else: no clock, no randomness, no environment. */
+/**
+ * The facts of the surrounding decision that `evolve` may read. It reads nothing else: no clock, no randomness, no
+ * environment.
+ */
 export interface Meta {
   /** Id of the decision: the `revision` of every row that it changes. */
   readonly revision: string
@@ -18,9 +22,15 @@ export interface Meta {
 /** An event type: its schema (type, check and topic contract at once) and what the audit calls it. */
 export interface EventType<Schema extends TSchema = TSchema> {
   readonly schema: Schema
-  /** The event version in which the type appeared (absent: 1). It stays dormant until `schema.activated` names that version. */
+  /**
+   * The event version in which the type appeared (absent: 1). The type stays dormant until `schema.activated` names
+   * that version.
+   */
   readonly since?: number
-  /** Audit action: `create`, `update`, `delete`, `rotate`, `enable`, ... `actionOf` may look at the data (PATCH of `status`). */
+  /**
+   * Audit action: `create`, `update`, `delete`, `rotate`, `enable`, ... `actionOf` may look at the data (PATCH of
+   * `status`).
+   */
   readonly action: string | ((data: Static<Schema>) => string)
   /** Audit resource: `tenant`, `api_key`, `credential`, ... */
   readonly resource: string
@@ -35,10 +45,16 @@ export const changeAction = (data: { readonly enabled?: boolean }): string => {
 }
 const SWITCH_FIELDS: ReadonlySet<string> = new Set(['id', 'enabled', 'managed_by'])
 
-/** Checks that `action` and `subject` fit the schema, then forgets the type of the data: the registry only needs what all share. */
+/**
+ * Checks that `action` and `subject` fit the schema, then drops the type of the data: the registry needs only the
+ * common members.
+ */
 export const eventType = <Schema extends TSchema>(type: EventType<Schema>): EventType => type as unknown as EventType
 
-/** `State` is `ControlReader` of control.ts; generic here so that aggregate files and the registry do not import each other in a circle. */
+/**
+ * `State` is `ControlReader` of control.ts; generic here so that aggregate files and the registry do not import each
+ * other in a circle.
+ */
 export interface Aggregate<Row, State> {
   readonly table: string
   readonly indexes: Indexes<Row>

@@ -5,7 +5,7 @@ import { deriveKey, hmacHex, sha256Hex } from '../../lib/crypto/digest.ts'
 import { Hmac256 } from '../../lib/crypto/hmac.ts'
 import { isoMs } from '../../lib/time/iso-time.ts'
 
-/** Who decided. By id only: names and addresses must stay erasable. */
+/** Who decided, by id only: names and addresses must stay erasable. */
 export interface Actor {
   readonly type: 'key' | 'operator' | 'system'
   readonly id: string
@@ -30,8 +30,9 @@ export interface Decision {
   readonly at: string
   readonly actor: Actor
   /**
-   * The process that wrote it. Without it two instances that decide the same in the same millisecond would write the same bytes, hence the same id,
-   * and both would take the one record for their own. Also says whose turn is over.
+   * The process that wrote it. Without it two instances that decide the same in the same millisecond would write the
+   * same bytes, hence the same id, and both would take the one record for their own. It also ends the turn of that
+   * process.
    */
   readonly by?: string
   readonly cause: Cause | null
@@ -53,7 +54,10 @@ const MAC_PREFIX = ',"mac":"'
 const TAIL_BYTES = MAC_PREFIX.length + 64 + 2
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** A decision as bytes for the log, and its id. Throws a RangeError when it is beyond the limits, or would be unreadable for any other reason. */
+/**
+ * A decision as bytes for the log, and its id. Throws a RangeError when it is beyond the limits, or would be unreadable
+ * for another reason.
+ */
 export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: Uint8Array; id: string } => {
   const { parent, at, actor, by, cause, v, events } = decision
   const body = JSON.stringify({ parent, at, actor, by, cause, v, events }).slice(0, -1)
@@ -68,27 +72,28 @@ export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: 
 }
 
 /**
- * What the rule says of one record at one tip. `lost`: another decision came first. That its parent was never seen
- * (the caller knows which it saw) means that the reader skipped something or the log lost its tail. `unreadable`, `forged`: poison, counted and shown.
+ * The verdict of the counting rule on one record at one tip. `lost`: another decision came first. If the caller never
+ * saw its parent, the reader skipped a record or the log lost its tail. `unreadable`, `forged`: poison, counted and
+ * shown.
  */
 export type Verdict =
   | { readonly kind: 'counts' | 'lost'; readonly id: string; readonly decision: Decision }
   | { readonly kind: 'unreadable' | 'forged'; readonly id: string; readonly reason: string }
 
-/** A record whose MAC is valid, before anybody asks what its parent is. */
+/** A record whose MAC is valid, before its parent is compared with the tip. */
 export interface ReadDecision {
   readonly id: string
   readonly decision: Decision
 }
 
-/** A record whose MAC is valid, before anybody reads it. `text`: what is to be the JSON of a decision, without the MAC. */
+/** A record whose MAC is valid, before it is parsed. `text`: the JSON of the decision, without the MAC. */
 export interface AuthenticText {
   readonly id: string
   readonly text: string
 }
 export type Poisoned = Verdict & { readonly kind: 'unreadable' | 'forged' }
 
-/** Applies the rule to the bytes as they stand in the log. Pure and total: whatever the bytes are, there is a verdict. */
+/** Applies the rule to the bytes as the log holds them. Pure and total: every byte sequence has a verdict. */
 export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdict => {
   const read = readDecision(bytes, macKey)
   if (!('decision' in read)) return read
@@ -96,10 +101,10 @@ export const judge = (tip: string, bytes: Uint8Array, macKey: Uint8Array): Verdi
   return { kind: standingOf(tip, decision), id, decision }
 }
 
-/** The part of the rule that asks for the tip. */
+/** The part of the rule that depends on the tip. */
 export const standingOf = (tip: string, { parent }: Decision): 'counts' | 'lost' => (parent === tip ? 'counts' : 'lost')
 
-/** The part of the rule that asks for the bytes alone. */
+/** The part of the rule that depends on the bytes alone. */
 export const readDecision = (bytes: Uint8Array, macKey: Uint8Array): ReadDecision | Poisoned => {
   const read = readText(bytes, macKey)
   if (!('text' in read)) return read
@@ -114,7 +119,7 @@ export const readDecision = (bytes: Uint8Array, macKey: Uint8Array): ReadDecisio
   return flaw === null ? { id, decision: parsed as Decision } : { kind: 'unreadable', id, reason: flaw }
 }
 
-/** The part of that which does not ask what the text says: another thread may do it before it is read. */
+/** The part of `readDecision` that does not parse the text: another thread may run it first. */
 export const readText = (bytes: Uint8Array, macKey: Uint8Array): AuthenticText | Poisoned => {
   const id = sha256Hex(bytes)
   const unreadable = (reason: string): Poisoned => ({ kind: 'unreadable', id, reason })
@@ -142,12 +147,18 @@ const macsOf = (key: Uint8Array): Hmac256 => {
 
 const scratch = Buffer.allocUnsafeSlow(DECISION_LIMITS.bytes)
 const CLOSE = 0x7d
-/** Of every object that `JSON.stringify` writes; not the first of a byte order mark, which the decoder takes away. */
+/**
+ * The first byte of every object that `JSON.stringify` writes; a byte order mark, which the decoder removes, begins
+ * with another one.
+ */
 const OPEN = 0x7b
 
-/** What stands before `end`, where the MAC begins, with the brace: as the decoder reads it, in a third of its time. Throws when it is not UTF-8. */
+/**
+ * The text before `end`, where the MAC begins, with the closing brace: the same text as the decoder returns, three
+ * times as fast. Throws when it is not UTF-8.
+ */
 const closedText = (bytes: Uint8Array, end: number): string => {
-  // The MAC is ASCII: all of it is UTF-8 when what stands before it is.
+  // The MAC is ASCII: the whole record is UTF-8 when the text before it is.
   if (bytes[0] !== OPEN || !isUtf8(bytes)) return `${decoder.decode(bytes.subarray(0, end))}}`
   scratch.set(bytes)
   scratch[end] = CLOSE
@@ -161,8 +172,8 @@ const MONTHS = 12
 const MOST_DAYS = 31
 
 /**
- * Whether it is spelled so, and counts as a time. Nearly all are told by `isoMs`. The rest is what the first releases took, by the engine that they ran on,
- * for ever: years before 1970, days up to the 31st of any month, and midnight as the end of a day.
+ * Whether it is a time in this spelling. `isoMs` covers nearly all. The rest is what the engine of the first releases
+ * accepted, for ever: years before 1970, days up to the 31st of any month, and midnight as the end of a day.
  */
 const isTime = (text: string): boolean => {
   if (!Number.isNaN(isoMs(text))) return true
@@ -197,7 +208,7 @@ export const formFlawOf = (value: unknown): string | null => {
   return null
 }
 
-/** Whether this ASCII text stands there; in time that does not tell where it differs. */
+/** Whether the bytes hold this ASCII text at that place; the time taken does not depend on where they differ. */
 const holds = (bytes: Uint8Array, at: number, text: string): boolean => {
   let difference = 0
   for (let index = 0; index < text.length; index++) difference |= bytes[at + index]! ^ text.charCodeAt(index)

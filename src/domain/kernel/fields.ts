@@ -7,7 +7,7 @@ import { canonicalJson } from './tables.ts'
 export const Nullable = <Schema extends TSchema>(schema: Schema, description?: string) =>
   t.Union([schema, t.Null()], description === undefined ? {} : { description })
 
-/** The same schema with what a reader of the topics should know of the field. */
+/** The same schema with a description of the field for readers of the topics. */
 export const described = <Schema extends TSchema>(schema: Schema, description: string): Schema => ({
   ...schema,
   description,
@@ -35,7 +35,10 @@ export const changedFields = <Row extends object>(row: Row, wanted: Partial<Row>
   return changed
 }
 
-/** Lower case, without the hyphen/underscore and space difference: `Openai-Compatible` and `openai_compatible` are one word. */
+/**
+ * Lower case, without the differences of hyphen, underscore and space: `Openai-Compatible` and `openai_compatible` are
+ * one word.
+ */
 export const normalisedWord = (text: string): string =>
   text.trim().toLowerCase().replaceAll('-', '_').replaceAll(' ', '_')
 
@@ -52,8 +55,8 @@ export const distinct = (texts: readonly string[]): string[] => {
 export const closed = <Schema extends TSchema>(schema: Schema): Schema => rewritten(schema, true)
 
 /**
- * A schema for what stands in the log: objects may hold more, choices may be other words. An older build must take what a newer one wrote,
- * or the two would fold different states.
+ * A schema for values in the log: objects may have more members, and choices may be other words. An older build must
+ * take what a newer one wrote, or the two would fold different states.
  */
 export const opened = <Schema extends TSchema>(schema: Schema): Schema => rewritten(schema, false)
 
@@ -77,7 +80,7 @@ const rewritten = <Schema extends TSchema>(schema: Schema, close: boolean): Sche
 /** What one event may weigh: a decision of several, with its frame, stays below the 64 KiB that one record may have. */
 const MAX_EVENT_BYTES = 49_152
 
-/** `given`: the fields that a command says, of which the largest is named. */
+/** `given`: the fields of the command; the message names the largest of them. */
 export const requireSmall = (what: string, data: object, given: object = data): void => {
   if (bytesOf(data) <= MAX_EVENT_BYTES) return
   const [largest] = Object.entries(given).toSorted(([, a], [, b]) => bytesOf(b) - bytesOf(a))

@@ -1,4 +1,5 @@
-// What must not be shown of a row or an event: a digest would let a stolen copy be tested against guesses, a sealed secret waits for a stolen key.
+// Fields of a row or an event that must not be shown: a digest would let a stolen copy be tested against guesses, a
+// sealed secret is readable with a stolen key.
 
 const MASK = '[masked]'
 const HIDDEN = new Set([
@@ -14,7 +15,10 @@ const HIDDEN = new Set([
   'mac',
 ])
 
-/** A copy of the value without what must stay hidden, at any depth. Null stays null. `sealed`: what stands in place of sealed values. */
+/**
+ * A copy of the value without the fields that must stay hidden, at any depth. Null stays null. `sealed`: the
+ * replacement of sealed values.
+ */
 export const masked = (value: unknown, sealed = MASK): unknown => {
   if (value === null || typeof value !== 'object') return value
   if (Array.isArray(value)) return value.map((member) => masked(member, sealed))

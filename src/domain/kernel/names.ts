@@ -1,18 +1,22 @@
-// Which members of what clients and settings say are names, and which names are refused. One rule for both; what older logs hold stays as it is.
+// Which members of requests and settings are names, and which names are refused. One rule for both; names in older logs
+// stay valid.
 import { nameError } from '../../lib/text/storable-text.ts'
 
-/** Members that hold names, or lists of them, wherever they stand. A reason, a description, a prompt or a secret may have lines. */
+/**
+ * Members that hold names, or lists of them, at any depth. A reason, a description, a prompt or a secret may have
+ * lines.
+ */
 const NAMES: ReadonlySet<string> = new Set([
   ...['name', 'slug', 'aliases', 'plan', 'tenant', 'routing_policy', 'target', 'scopes', 'id', 'regions', 'region'],
   ...['provider', 'providers', 'only', 'order', 'ignore', 'preferred_providers'],
   ...['model', 'models', 'upstream_model', 'forced_model', 'preferred_models', 'context_window_models'],
 ])
-/** Members that are somebody else's: their members are called as they like. */
+/** Members whose contents belong to another format: the names within them are free. */
 const OPAQUE: ReadonlySet<string> = new Set(['parameters', 'options'])
 
 export interface NameFlaw {
   readonly path: readonly (string | number)[]
-  /** What stands there must not be so: `must not ...`. */
+  /** The violated rule: `must not ...`. */
   readonly rule: string
 }
 

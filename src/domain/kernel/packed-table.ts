@@ -1,13 +1,13 @@
-// A table for very many rows: packed in bytes and made into objects when they are asked for. A million rows are some thousand buffers, not a
-// million objects that every collection has to walk. Its rows come in no particular order.
+// A table for very many rows: packed in bytes, made into objects on access. A million rows are some thousand buffers
+// instead of a million objects that every garbage collection has to walk. Its rows come in no particular order.
 import { HashSlots, NumberLists, RowPacker, RowPages, type RowReader } from '../../lib/packed-table/packed-table.ts'
 import { canonicalJson, headOf, type Indexes, type IndexKeys, rowText, type StoredTable } from './tables.ts'
 
 /** How the rows of a table are packed. */
 export interface Packing {
-  /** Members whose values many rows have in common: stored once. */
+  /** Members with values that many rows share: each value is stored once. */
   readonly shared: readonly string[]
-  /** Indexes under whose keys there is hardly ever more than one row. Each has the name of the member whose text is its key. */
+  /** Indexes that rarely have more than one row under a key. Each has the name of the member whose text is its key. */
   readonly nearlyUnique: readonly string[]
 }
 
@@ -16,7 +16,9 @@ interface List<Row> {
   readonly numbers: NumberLists
 }
 
-/** Of an index of few rows each: their places, so that one who looks need not ask where a number stands. */
+/**
+ * Rows of an index with few rows under a key: their slots, so that a reader need not look up the slot of each number.
+ */
 interface Slots<Row> {
   readonly keyOf: (row: Row) => string | null
   readonly places: HashSlots
@@ -158,7 +160,7 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     }
   }
 
-  /** A row stands elsewhere, or its key is another one. */
+  /** A row moved to another slot, or its index key changed. */
   #reslot(before: Row | null, after: Row | null, from: number, to: number): void {
     for (const { keyOf, places } of this.#slots.values()) {
       const old = before && keyOf(before)
@@ -194,7 +196,7 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
 
 /** `evolve` is total: it may look for what is no text, of which there is nothing. */
 const hashOf = (text: unknown): number => {
-  if (text === hashedText) return textHash // a decision asks for a row, then changes it
+  if (text === hashedText) return textHash // a decision reads a row, then changes it
   if (typeof text !== 'string') return 0
   hashedText = text
   textHash = Bun.hash.xxHash32(text)
@@ -204,7 +206,7 @@ const hashOf = (text: unknown): number => {
 let hashedText = ''
 let textHash = Bun.hash.xxHash32('')
 
-/** A packed row stands under one key of an index at most. */
+/** A packed row has at most one key in an index. */
 const onlyKey = (keys: IndexKeys): string | null => {
   if (keys !== null && typeof keys !== 'string') throw new Error('a packed table has no index of several keys')
   return keys

@@ -1,4 +1,4 @@
-// Why a command is refused. The domain knows no HTTP: `http/envelope.ts` translates.
+// Why a command is refused. The domain is independent of HTTP: `http/envelope.ts` translates.
 
 export type RejectionReason = 'invalid' | 'conflict' | 'not_found' | 'forbidden'
 

@@ -1,4 +1,4 @@
-// In whose name `bootstrap:` of the settings is decided, and how it is told from everybody else.
+// The actor of decisions from `bootstrap:` of the settings, and how it differs from all other actors.
 import type { Actor } from './decision.ts'
 
 export const SEEDER_ACTOR: Actor = { type: 'system', id: 'bootstrap' }

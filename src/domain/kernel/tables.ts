@@ -1,5 +1,5 @@
-// Control state as tables of immutable rows with secondary indexes. `evolve` answers row changes; applying them is the only mutation,
-// so before and after (audit), digests, overlays and the hot indexes all come from the same list.
+// Control state as tables of immutable rows with secondary indexes. `evolve` returns row changes; applying them is the
+// only mutation, so before and after (audit), digests, overlays and the hot indexes all come from the same list.
 import { sha256Into } from '../../lib/crypto/digest.ts'
 
 export interface RowChange<Row = unknown> {
@@ -21,18 +21,18 @@ export interface TableReader<Row> {
   /** The same rows themselves. */
   findRows(index: string, key: string): readonly Row[]
   /**
-   * Of an index under whose keys there is hardly ever more than one row: puts these members of one of them, null for one that it lacks, into an object
-   * that the caller uses again and again. Answers how many rows there are.
+   * Of an index that rarely has more than one row under a key: copies these members of one row, null for one that it
+   * lacks, into an object that the caller reuses. Returns the number of rows.
    */
   readOne(index: string, key: string, names: ReadonlySet<string>, into: Record<string, unknown>): number
   rows(): IterableIterator<[string, Row]>
   readonly size: number
 }
 
-/** A table that is written: by `ControlState` alone. Rows are never changed in place. */
+/** A table that is written by `ControlState` only. Rows are never changed in place. */
 export interface StoredTable<Row> extends TableReader<Row> {
   readonly name: string
-  /** Of each row what its digest is made of (`rowText`), in no particular order; bytes are overwritten by the next one. */
+  /** The digest inputs of all rows (`rowText`), in no particular order; bytes are overwritten by the next one. */
   texts(): IterableIterator<string | Uint8Array>
   /** Null: the row goes. */
   set(id: string, after: Row | null): void
@@ -106,7 +106,7 @@ export class Table<Row> implements StoredTable<Row> {
     for (const { keysOf, index } of this.#indexed) {
       const old = own && keysOf(own)
       const keys = after && keysOf(after)
-      if (old === keys) continue // sets whose members come and go cost more than all else
+      if (old === keys) continue // sets whose members come and go are the largest cost
       if (typeof old === 'string') leave(index, old, id)
       else if (old !== null) for (const key of old) leave(index, key, id)
       if (typeof keys === 'string') join(index, keys, id)
@@ -138,7 +138,7 @@ export const canonicalJson = (value: unknown): string => {
   }
 }
 
-/** Thrown for an object whose names do not stay in the order in which they are put: those of digits, and `__proto__`. */
+/** Thrown for an object whose names do not keep their order of insertion: names of digits, and `__proto__`. */
 const UNORDERED = new Error('the names of an object do not keep their order')
 const UNKEPT = /^(?:\d|__proto__$)/
 
@@ -153,7 +153,10 @@ const inOrder = (value: unknown): unknown => {
   return copy
 }
 
-/** The rows of a table share few sets of names: those sorted last are kept, each in the slot that its length and first letter give. */
+/**
+ * The rows of a table share few sets of names: the sets that were sorted last are cached, each in the slot of its
+ * length and first letter.
+ */
 const lastSorted: { readonly met: readonly string[]; readonly names: readonly string[] }[] = []
 const SLOTS = 256
 const MOST_NAMES = 32
@@ -174,7 +177,7 @@ const sameTexts = (one: readonly string[], other: readonly string[]): boolean =>
   return true
 }
 
-/** What `canonicalJson` says, written plainly. */
+/** The text of `canonicalJson`, by a plain loop. */
 const memberByMember = (value: unknown): string => {
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
   if (Array.isArray(value)) return `[${value.map(memberByMember).join(',')}]`
@@ -196,7 +199,9 @@ export const headOf = (table: string): string => `${table}\0`
 
 const DIGEST_BYTES = 32
 
-/** A digest of a set of rows that can be kept up to date row by row: the XOR of the rows' SHA-256. Finds divergence, not forgery. */
+/**
+ * A digest of a set of rows that is updated row by row: the XOR of the rows' SHA-256. Finds divergence, not forgery.
+ */
 export class RowSetDigest {
   readonly #bytes = new Uint8Array(DIGEST_BYTES)
   readonly #words = new Uint32Array(this.#bytes.buffer)

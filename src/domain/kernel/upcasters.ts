@@ -1,5 +1,6 @@
-// Events of earlier shapes, read as today's. Applied to every event when it is read (control decisions and enveloped events alike), so that folds
-// and read models only ever see the newest types. In `domain/` and not in `log/`, because an upcaster knows event types and `log/` knows none.
+// Reads events of earlier shapes as events of today's shape. Applied to every event when it is read (control decisions
+// and enveloped events alike), so folds and read models see only the newest types. In `domain/` and not in `log/`,
+// because an upcaster depends on event types and `log/` is independent of them.
 import type { Decision, EventRecord } from './decision.ts'
 
 /** Pure and total: what an event of an earlier type is today. Its answer may itself be of an earlier type. */
@@ -23,12 +24,13 @@ export const createUpcast = (table: Readonly<Record<string, Upcaster>>): ((event
 }
 
 /**
- * Earlier type -> upcaster. Only ever added to: the log keeps its records for ever. Empty while every type is as it was first shipped.
- * CONTRIBUTING, "Change an event", says when one is needed; `tests/domain/event-fixtures.test.ts` reads one recorded line of every type.
+ * Earlier type -> upcaster. Entries are only ever added: the log keeps its records for ever. Empty while every type is
+ * as it was first shipped. CONTRIBUTING, "Change an event", describes when one is needed;
+ * `tests/domain/event-fixtures.test.ts` reads one recorded line of every type.
  */
 export const UPCASTERS: Readonly<Record<string, Upcaster>> = {}
 
-/** An event as today's types know it. */
+/** An event in the shape of today's types. */
 export const upcast = createUpcast(UPCASTERS)
 
 /** A decision with today's events; itself when all of them are. */
