@@ -1,11 +1,14 @@
-// One space of names for clients: what stands as `model` in a request is a model's name, a model's alias or an endpoint scope's alias, tried in this order.
-// Who writes an alias is refused a word of the registry. Who registers a model is refused a word of everybody's scopes alone: what a tenant calls its own
-// scopes holds up nobody else, and is not told.
+// One name space for clients: `model` of a request is a model's name, a model's alias or an endpoint scope's alias,
+// tried in this order. An alias is refused when the registry has that word. A model is refused a word of global
+// endpoint scopes alone: the scopes of a single tenant block no other caller, and are not disclosed.
 import type { ControlReader } from '../control.ts'
 import { Rejection } from '../kernel/rejection.ts'
 import type { IndexKeys } from '../kernel/tables.ts'
 
-/** Throws a conflict when one of the words is an alias of everybody's endpoint scope: requests for that alias would change their meaning. A tenant's own alias gives way. */
+/**
+ * Throws a conflict when one of the words is an alias of a global endpoint scope: requests for that alias would change
+ * their meaning. A tenant's own alias has lower priority instead.
+ */
 export const requireNoScopeAlias = (state: ControlReader, words: readonly string[], param: string): void => {
   if (words.length === 0) return
   const endpoints = state.table('endpoints')
@@ -17,7 +20,9 @@ export const requireNoScopeAlias = (state: ControlReader, words: readonly string
   }
 }
 
-/** Throws a conflict when one of the words is the name or an alias of a model of the registry, which would always be found first. */
+/**
+ * Throws a conflict when one of the words is the name or an alias of a model of the registry, which takes precedence.
+ */
 export const requireNoModelName = (state: ControlReader, words: readonly string[], param: string): void => {
   if (words.length === 0) return
   const models = state.table('models')

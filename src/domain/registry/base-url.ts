@@ -1,4 +1,5 @@
-// What a provider's base URL may be: what stands before the operation, and nothing that would end up in an address of every request.
+// Rules of a provider's base URL: it is the part before the operation, and holds nothing that must not be in the
+// address of every request.
 import { urlRefusal } from '../../lib/http-client/http-client.ts'
 
 /** What people paste with the address: the operation that the gateway appends itself. */
@@ -11,7 +12,10 @@ const OPERATIONS: readonly RegExp[] = [
   /\/model\/[^/]+\/(?:converse|invoke)[\w-]*$/i,
 ]
 
-/** Why this cannot be a base URL, in words that say what to write instead; null: nothing is against it. Private addresses are judged where the setting is known. */
+/**
+ * Why this cannot be a base URL, with what to write instead; null: it can. Private addresses are checked where the
+ * setting is available.
+ */
 export const baseUrlFlaw = (text: string): string | null => {
   const url = URL.parse(text)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))

@@ -1,4 +1,5 @@
-// `provider:<name>/<model>`: how people name one row of the registry of models, where rows have its id. A bare name means the rows of every provider that serves it.
+// `provider:<name>/<model>`: how people name one row of the registry of models, where rows have its id. A bare name
+// means the rows of every provider that serves it.
 
 import type { ControlReader } from '../control.ts'
 import { Rejection } from '../kernel/rejection.ts'
@@ -8,7 +9,10 @@ import { naturalKey } from './model.ts'
 /** A provider's name holds no slash, a model's may. */
 const ROW = /^provider:([^/]+)\/(.+)$/s
 
-/** What somebody says of a model, as rows have it: the id of the row that `provider:<name>/<model>` names; all else as it came, also while there is no such row. */
+/**
+ * The stored form of a model reference: the id of the row that `provider:<name>/<model>` names. Any other text stays as
+ * it is, also while there is no such row.
+ */
 export const modelOf = (state: ControlReader, text: string): string => {
   const [, providerName, name] = ROW.exec(text) ?? []
   if (providerName === undefined || isModel(state, text)) return text
@@ -17,12 +21,15 @@ export const modelOf = (state: ControlReader, text: string): string => {
   return state.table('models').find('natural', naturalKey(providerId, name!))[0] ?? text
 }
 
-/** Whether a text is read as one row, there or to come. Kept as it is in a row it is a name that nobody has. */
+/**
+ * Whether a text refers to one row, existing or not. Stored unchanged in a row, it would be a name that no model has.
+ */
 export const meansRow = (state: ControlReader, text: string): boolean => ROW.test(text) && !isModel(state, text)
 
 /**
- * What a client says of models, as rows have it. Throws 400 for text that names one row where there is none: kept, it would be a name that nobody has, and
- * another thing in a file. What stood there `before` stays as it is.
+ * The stored form of a client's model references. Throws 400 for text that refers to one row where there is none:
+ * stored, it would be a name that no model has, and would mean something else in an exported file. A reference that was
+ * in the row `before` stays as it is.
  */
 export const modelsMeant = (
   state: ControlReader,

@@ -30,7 +30,10 @@ const Tokens = Nullable(t.Integer({ minimum: 1, maximum: 1_000_000_000 }))
 const Price = Nullable(t.Number({ minimum: 0, maximum: 1_000_000 }))
 
 const TierPrice = t.Number({ minimum: 0, maximum: 1_000_000 })
-/** What all of a request costs once its prompt is longer than so many tokens, cached ones included. USD per million tokens. */
+/**
+ * The prices of a whole request when its prompt is longer than so many tokens, cached ones included. USD per million
+ * tokens.
+ */
 export const PriceTier = t.Object({
   above_prompt_tokens: t.Integer({ minimum: 1, maximum: 1_000_000_000 }),
   input_cost_per_million: TierPrice,
@@ -53,7 +56,7 @@ const Mutable = {
   /** In rising order. Null or absent: one price for prompts of every length. */
   price_tiers: t.Optional(Nullable(t.Array(PriceTier, { maxItems: 8 }))),
   capabilities: t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 }),
-  /** Who says what it can do: `operator`, `provider`, `catalogue`, `detected`, `kind`. */
+  /** Source of the capabilities: `operator`, `provider`, `catalogue`, `detected`, `kind`. */
   capability_source: t.String({ minLength: 1, maxLength: 32 }),
 }
 export const ModelFields = t.Object(Mutable)
@@ -129,7 +132,10 @@ export type ModelCommand =
     } & Partial<ModelFields>)
   | { do: 'delete'; id: string }
 
-/** Throws a conflict when one of these aliases is the name of another model, this name an alias of one, or either an alias of an endpoint scope. Compared without case. */
+/**
+ * Throws a conflict when one of these aliases is the name of another model, when this name is an alias of one, or when
+ * either is an alias of an endpoint scope. Compared without case.
+ */
 const requireDistinct = (state: ControlReader, name: string, aliases: readonly string[], newName: boolean): void => {
   const models = state.table('models')
   const own = name.toLowerCase()
@@ -175,7 +181,8 @@ const change = (state: ControlReader, row: ModelRow, command: ModelCommand & { d
   }
   const aliases = wanted.aliases === undefined ? {} : { aliases: cleanAliases(row.name, wanted.aliases) }
   const ofWanted = changedFields<ModelRow>(row, { ...wanted, ...aliases, ...orderedTiers(wanted.price_tiers) })
-  // Another price without tiers of its own is for prompts of every length, and cached tokens cost what others do: what there was belonged to the old price.
+  // A new price without tiers of its own holds for prompts of every length, and cached tokens cost the same as others:
+  // the former tiers and cache prices belonged to the former price.
   const orphans = {
     ...(wanted.price_tiers === undefined && PRICES.some((field) => ofWanted[field] !== undefined)
       ? { price_tiers: null }

@@ -1,5 +1,6 @@
-// Corrected prices: what the tokens of a model at a provider really cost in a range of time. Usage stays as it was booked; who reads it "as corrected" gets
-// the same tokens at these prices. Rows are only ever added, and taken back by a revert. Names and fields of the events are stored for ever.
+// Corrected prices: the real price of the tokens of a model at a provider in a range of time. Usage stays as it was
+// booked; readers that request it "as corrected" get the same tokens at these prices. Rows are only ever added, and
+// taken back by a revert. Names and fields of the events are stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -26,11 +27,11 @@ export const PriceCorrected = t.Composite([
   t.Object({
     id: Id,
     provider_id: Id,
-    /** Names as usage knows them: what is deleted later is corrected still. */
+    /** Names as usage records them: rows that are deleted later are still corrected. */
     provider: t.String({ minLength: 1, maxLength: 256 }),
     model_id: Id,
     model: ModelName,
-    /** Whole minutes: usage knows no shorter time. */
+    /** Whole minutes: the smallest unit of usage. */
     from: Timestamp,
     /** Exclusive. */
     to: Timestamp,
@@ -55,7 +56,7 @@ const MINUTE_MS = 60_000
 
 const rows = changesOf<PriceCorrectionRow>('price_corrections')
 
-/** Index key of what a correction is about: usage knows nothing but these names. */
+/** Index key of a correction: the names that usage records. */
 export const correctedKey = (provider: string, model: string): string =>
   `${provider.toLowerCase()}\0${model.toLowerCase()}`
 
@@ -101,7 +102,7 @@ export type PriceCorrectionCommand =
       /** Absent: the API. */
       managed_by?: 'bootstrap'
     } & CorrectionPrices)
-  /** Writes once more what was withdrawn. It counts as decided now. */
+  /** Writes a withdrawn correction again. It counts as decided now. */
   | ({ do: 'restore' } & PriceCorrected)
   | { do: 'withdraw'; id: string }
 
@@ -129,7 +130,7 @@ const requireRange = (fromMs: number, toMs: number): void => {
   if (fromMs >= toMs) throw new Rejection('invalid', '"from" must be earlier than "to"', 'from')
 }
 
-/** Throws 400 for what could not be corrected of any model: a range that is none, prices that could not be reckoned with. */
+/** Throws 400 for values that are invalid for every model: an empty range, or prices outside the range of amounts. */
 export const requireCorrectable = (
   range: { readonly fromMs: number; readonly toMs: number },
   prices: CorrectionPrices,

@@ -1,5 +1,6 @@
-// What an operator had done with a provider, and what came of it: tests, detections of capabilities, synchronisations of models.
-// The last ones of each provider stand in the state; all of them are in the chain, and so in the audit log.
+// Checks of a provider that an operator requested, and their results: tests, detections of capabilities,
+// synchronisations of models. The state holds the last ones of each provider; the chain, and so the audit log, holds
+// all of them.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { CostBasis } from '../events/request.ts'
@@ -12,23 +13,23 @@ import { CAPABILITIES, decideModel } from './model.ts'
 
 /** Of one provider, of all kinds together; an older one makes way. */
 export const KEPT_TESTS = 50
-/** Of these, probes: they are asked for by programs, again and again, and would push out what people had tested. */
+/** Of these, probes: programs request them repeatedly, and would push out tests that people ran. */
 export const KEPT_PROBES = 10
 /** Results of one event: a detection has one for each model. */
 export const MOST_RESULTS = 24
 export const DETAIL_CHARS = 400
-/** What stands in a result: never half of a character. */
+/** The text of a result, cut without splitting a character. */
 export const cutDetail = (text: string): string =>
   text.length <= DETAIL_CHARS ? text : `${text.slice(0, DETAIL_CHARS - 3).toWellFormed()}...`
 
 const Count = t.Integer({ minimum: 0 })
 const Names = t.Array(t.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 })
 
-/** `skipped`: it was not asked, and `detail` says why. */
+/** `skipped`: the check did not run; `detail` gives the reason. */
 export const CheckStatus = t.Union([t.Literal('passed'), t.Literal('failed'), t.Literal('skipped')])
 export type CheckStatus = Static<typeof CheckStatus>
 
-/** At most so many names of a listing are told by name. */
+/** At most so many names of a listing are listed by name. */
 export const MOST_LEFT_OUT = 32
 export const LeftOut = t.Object({
   name: Nullable(
@@ -72,9 +73,12 @@ export const RecordedVerdict = t.Object({
   latency_ms: Count,
 })
 
-/** One check. `detail` never holds a secret, a prompt or an answer. What a check has nothing to say of is left out. */
+/** One check. `detail` never holds a secret, a prompt or an answer. Members without a value are left out. */
 export const CheckResult = t.Object({
-  /** `connectivity`, `models`, `sample`; `probe` of a probe; `capabilities` of a detection (one for each model), `sync` of a synchronisation. */
+  /**
+   * `connectivity`, `models`, `sample`; `probe` of a probe; `capabilities` of a detection (one for each model), `sync`
+   * of a synchronisation.
+   */
   check: t.String({ minLength: 1, maxLength: 32 }),
   status: CheckStatus,
   latency_ms: Count,
@@ -119,7 +123,7 @@ export const ProviderTested = t.Object({
 })
 export type ProviderTested = Static<typeof ProviderTested>
 
-/** The check of a probe. A probe that was asked for with an `Idempotency-Key` is recorded as a test that has this check alone. */
+/** The check of a probe. A probe with an `Idempotency-Key` is recorded as a test that has this check alone. */
 export const PROBE = 'probe'
 
 /** What was done, as it is shown. */
@@ -194,8 +198,8 @@ export interface DetectedModel {
 }
 
 /**
- * Records a detection and writes what was found to the models: what is proven is added, what is disproved taken out. A list that an operator set stays, and so
- * does that of a model of which nothing was found out.
+ * Records a detection and writes its findings to the models: proven capabilities are added, disproved ones removed. A
+ * list that an operator set stays, and so does the list of a model without findings.
  */
 export const decideDetection = (
   state: ControlReader,

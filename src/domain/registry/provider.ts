@@ -1,4 +1,5 @@
-// Where models are served. A secret is a credential, sealed under a data key of its own; names and fields of the events are stored for ever.
+// Providers: where models are served. A secret is a credential, sealed under a data key of its own. Names and fields of
+// the events are stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -18,14 +19,14 @@ const Mutable = {
   timeout_ms: Nullable(t.Integer({ minimum: 1, maximum: 3_600_000 })),
   max_concurrency: Nullable(t.Integer({ minimum: 1, maximum: 1_000_000 })),
   weight: Nullable(t.Number({ minimum: 0, maximum: 1_000_000 })),
-  /** Ask the provider for usage on streams and hide it from clients who did not ask. */
+  /** Request usage from the provider on streams, and remove it for clients that did not request it. */
   usage_on_stream: t.Boolean(),
   /** Kind-specific (API version, region ...), never secrets; at most 8 KiB as JSON. */
   options: t.Record(t.String({ maxLength: 64 }), t.Unknown()),
 }
 export const ProviderFields = t.Object(Mutable)
 export type ProviderFields = Static<typeof ProviderFields>
-/** What a provider is where nothing is said. */
+/** Defaults of the fields that a provider leaves out. */
 export const PROVIDER_DEFAULTS: Omit<ProviderFields, 'kind' | 'base_url'> = {
   api_key_env: null,
   region: null,
@@ -36,7 +37,7 @@ export const PROVIDER_DEFAULTS: Omit<ProviderFields, 'kind' | 'base_url'> = {
   options: {},
 }
 const MAX_OPTIONS_BYTES = 8_192
-/** A decision may be nested 32 levels deep in all, or nobody could read it. */
+/** A decision may be nested 32 levels deep in all, or readers would refuse it. */
 const MAX_OPTIONS_DEPTH = 16
 
 export const ProviderName = t.String({ minLength: 1, maxLength: 128, pattern: '^[^\\s/,](?:[^/,]*[^\\s/,])?$' })
@@ -61,7 +62,7 @@ export const CredentialSealed = t.Object({
   key_id: Id,
   sealed: t.String({ minLength: 1, maxLength: 24_576 }),
   name: Nullable(t.String({ minLength: 1, maxLength: 256 })),
-  /** The last four characters of a secret of at least 12, so that people can tell two apart. */
+  /** The last four characters of a secret of at least 12, so that people can tell two secrets apart. */
   hint: Nullable(t.String({ maxLength: 8 })),
   /** True when a credential was there before: the audit calls it `rotate`. */
   replaces: t.Boolean(),
@@ -125,7 +126,7 @@ export const provider: Aggregate<ProviderRow, ControlReader> = {
         .find('provider', id)
         .toSorted() // an index has no order that a fold may depend on
         .map((model) => ({ table: 'models', id: model, before: models.get(model)!, after: null }))
-      // Its id never comes back, so nothing could ever be charged to them again.
+      // Its id never comes back, so no request could be charged to these budgets again.
       const budgets = state.table('budgets')
       const limits = budgets
         .find('provider', id)
@@ -162,12 +163,12 @@ export type ProviderCommand =
 
 const ALLOWED_ENV = /^[A-Za-z_][A-Za-z0-9_]*(?:_API_KEY|_TOKEN|_KEY|_SECRET)$/
 
-/** What a variable may be called: never one of the gateway's own, and always one that says that it is a secret. */
+/** Rule for names of environment variables: never one of the gateway's own, and always a name that marks a secret. */
 /** Never ours, nor what is called like ours; `LITELLM_MASTER_KEY` is what that gateway takes as a credential. */
 const FORBIDDEN_ENV = /^(?:GATEWAY_.*|MASTER_KEY)$/i
 export const apiKeyEnvIsAllowed = (name: string): boolean => ALLOWED_ENV.test(name) && !FORBIDDEN_ENV.test(name)
 
-/** Throws 400 for what no provider of any kind may say. */
+/** Throws 400 for fields that are invalid for a provider of any kind. */
 export const requireSoundProvider = (fields: Partial<ProviderFields>): void => {
   const { api_key_env, base_url, options } = fields
   if (api_key_env !== null && api_key_env !== undefined && !apiKeyEnvIsAllowed(api_key_env)) {
@@ -194,7 +195,7 @@ const change = (row: ProviderRow, command: ProviderCommand & { do: 'change' }): 
   if (name !== undefined && name !== row.name) {
     throw new Rejection('invalid', 'the name of a provider cannot be changed; delete it and create another', 'name')
   }
-  // An address that is kept was judged when it came, by the rules of then.
+  // A stored address was checked when it was set, by the rules of that time.
   requireSoundProvider(wanted.base_url === row.base_url ? { ...wanted, base_url: null } : wanted)
   const changed = changedFields<ProviderRow>(row, wanted)
   const owner = row.managed_by === managed_by ? {} : { managed_by }

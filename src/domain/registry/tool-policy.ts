@@ -8,10 +8,13 @@ import { Rejection } from '../kernel/rejection.ts'
 
 export const ToolPolicyName = t.String({ minLength: 1, maxLength: 128, pattern: '^\\S(?:.*\\S)?$' })
 
-/** What clients may send of a policy besides its name and whether it is enabled. Bounds are whole numbers of any size: they are clamped. */
+/**
+ * The fields of a policy that clients may send, beside its name and whether it is enabled. Bounds are whole numbers of
+ * any size: they are clamped.
+ */
 export const ToolPolicyFields = closed(
   t.Object({
-    /** `manual`: the client runs what the model asks for. `automatic`: the gateway does, where it may. */
+    /** `manual`: the client runs the tool calls of the model. `automatic`: the gateway does, where it may. */
     mode: t.Union([t.Literal('manual'), t.Literal('automatic')]),
     max_steps: t.Integer(),
     max_tool_calls: t.Integer(),
@@ -50,7 +53,7 @@ export interface ToolPolicyRow extends Stamps, Readonly<ToolPolicyFields> {
   readonly managed_by: ManagedBy
 }
 
-/** What holds where there is no policy, and what a policy is where nothing is said. */
+/** Used where there is no policy, and for the fields that a policy leaves out. */
 export const TOOL_POLICY_DEFAULTS: ToolPolicyFields = {
   mode: 'manual',
   max_steps: 5,

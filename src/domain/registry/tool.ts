@@ -1,4 +1,5 @@
-// Tools: what models may ask for, registered once for all applications. Names and fields of the events are stored for ever.
+// Tools: functions that models may call, registered once for all applications. Names and fields of the events are
+// stored for ever.
 
 import { compileSchema, draftOf, requireKnownKeywords, SchemaError } from '../../lib/json-schema/json-schema.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
@@ -11,7 +12,7 @@ import { Rejection } from '../kernel/rejection.ts'
 /** `function`: the client runs it. `builtin`: a handler of the gateway does. */
 export const TOOL_KINDS = ['function', 'builtin'] as const
 export const ToolKind = t.Union(TOOL_KINDS.map((kind) => t.Literal(kind)))
-/** Names of the handlers that this build has for tools of the kind `builtin`: the tool of that name is executed by it. */
+/** Names of the handlers of this build for tools of the kind `builtin`: the handler of that name executes the tool. */
 const HANDLERS: ReadonlySet<string> = new Set()
 
 /** What a declaration in a request may be called. */
@@ -31,7 +32,7 @@ export const ToolFields = closed(
     description: t.String({ maxLength: 4_096 }),
     /** Only what is `safe` runs by itself. */
     safety: Safety,
-    /** A JSON Schema, 2020-12 or as its `$schema` says. */
+    /** A JSON Schema, 2020-12 or the draft that its `$schema` names. */
     parameters: t.Record(t.String(), t.Unknown()),
   }),
 )
@@ -67,7 +68,7 @@ export interface ToolRow extends Stamps, Readonly<ToolFields> {
   readonly managed_by: ManagedBy
 }
 
-/** What a tool is where nothing is said. */
+/** Defaults of the fields that a tool leaves out. */
 export const TOOL_DEFAULTS = {
   description: '',
   safety: 'safe',
@@ -129,7 +130,10 @@ const paramOf = (pointer: string | null): string =>
         .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
         .join('.')}`
 
-/** Throws 400 naming the place in a schema that could not be used: an unknown keyword, a wrong value, a reference that leads nowhere. */
+/**
+ * Throws 400 with the place in a schema that is unusable: an unknown keyword, a wrong value, or a reference without a
+ * target.
+ */
 const requireUsable = (parameters: Readonly<Record<string, unknown>>): void => {
   if (depthOf(parameters, MAX_DEPTH + 1) > MAX_DEPTH)
     throw new Rejection('invalid', `"parameters" may be at most ${MAX_DEPTH} levels deep`, 'parameters')
@@ -198,7 +202,7 @@ export const decideTool = (state: ControlReader, command: ToolCommand): EventRec
   return command.do === 'delete' ? [{ type: 'tool.deleted', data: { id: row.id } }] : change(row, command)
 }
 
-/** A tool as the API shows it. Whether the gateway executes it follows from its kind alone. */
+/** A tool as the API shows it. Its kind alone determines whether the gateway executes it. */
 export const toolView = ({ created_at, updated_at, revision, ...row }: ToolRow) => ({
   ...row,
   owner: row.tenant_id === null ? 'global' : 'tenant',
