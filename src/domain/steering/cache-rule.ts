@@ -1,4 +1,5 @@
-// Cache rules: whose answers may be kept, how long and how they are found again. Names and fields of the events are stored for ever.
+// Cache rules: which answers may be cached, how long, and how they are found. Names and fields of the events are stored
+// for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -13,7 +14,7 @@ export const CacheRuleName = t.String({ minLength: 1, maxLength: 128, pattern: '
 /** What clients may send of a rule besides its name. */
 export const CacheRuleFields = closed(
   t.Object({
-    /** 0: nothing is kept. */
+    /** 0: answers are not cached. */
     ttl_seconds: t.Integer({ minimum: 0, maximum: 31_536_000 }),
     enabled: t.Boolean(),
     /** Requests that it is about: `global`, `tenant:<id>`, `endpoint:<slug>`, `key:<id>`. */
@@ -39,13 +40,13 @@ export const CacheRuleDeleted = t.Object({ id: Id })
 
 export interface CacheRuleRow extends Stamps, Readonly<CacheRuleFields> {
   readonly id: string
-  /** Null: it belongs to nobody, and may be about everything. */
+  /** Null: it belongs to no tenant, and may have any scope. */
   readonly tenant_id: string | null
   readonly name: string
   readonly managed_by: ManagedBy
 }
 
-/** What a rule is where nothing is said, but for its scopes. */
+/** Defaults of the fields that a rule leaves out, but for its scopes. */
 export const CACHE_RULE_DEFAULTS = {
   enabled: true,
   mode: 'exact',
@@ -79,7 +80,10 @@ export const cacheRule: Aggregate<CacheRuleRow, ControlReader> = {
 
 const LEVELS = ['key', 'endpoint', 'tenant', 'global'] as const
 
-/** How narrow a rule is, by its narrowest scope: 0 for a key, then endpoint scope, tenant, everything. The narrower one decides. */
+/**
+ * Rank of a rule by its narrowest scope: 0 for a key, then endpoint scope, tenant, everything. The narrower rule
+ * decides.
+ */
 export const narrowness = ({ scopes }: Pick<CacheRuleRow, 'scopes'>): number =>
   Math.min(...scopes.map((scope) => LEVELS.findIndex((level) => scope === level || scope.startsWith(`${level}:`))))
 
@@ -107,7 +111,10 @@ const scopeOf = (given: string): string => {
   return `endpoint:${rest.toLowerCase()}`
 }
 
-/** The fields of a rule as they are stored. `isGlobal`: it belongs to no tenant. Throws 400 for what no rule of that owner may say. */
+/**
+ * The fields of a rule as they are stored. `isGlobal`: it belongs to no tenant. Throws 400 for fields that are invalid
+ * for that owner.
+ */
 export const soundRule = (given: CacheRuleFields, isGlobal: boolean): CacheRuleFields => {
   if (given.similarity_threshold !== null && given.mode !== 'semantic')
     throw new Rejection('invalid', '"similarity_threshold" is for the mode "semantic" only', 'similarity_threshold')
@@ -152,7 +159,7 @@ export const decideCacheRule = (state: ControlReader, command: CacheRuleCommand)
   const fields = soundRule(given, tenant_id === null)
   const [existing] = rules.find('name', cacheRuleKey(tenant_id, name))
   const row = existing === undefined ? undefined : rules.get(existing)
-  // What was right when it was written does not stand in the way of other changes.
+  // A scope that was valid when it was written does not block other changes.
   for (const scope of fields.scopes) if (!row?.scopes.includes(scope)) requireScope(state, tenant_id, scope)
   if (row === undefined) return [{ type: 'cache_rule.created', data: { id, tenant_id, name, managed_by, ...fields } }]
   const changed = changedFields<CacheRuleRow>(row, fields)

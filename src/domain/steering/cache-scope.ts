@@ -1,4 +1,4 @@
-// Whose a cache rule is by what it names, and what becomes of it when that tenant goes.
+// The owner of a cache rule by its scopes, and the effect of deleting that tenant.
 
 import type { ControlReader } from '../control.ts'
 import { changesOf, type Meta } from '../kernel/aggregate.ts'
@@ -14,7 +14,10 @@ export const tenantOfScope = (state: ControlReader, scope: string): string | nul
   return null
 }
 
-/** What becomes of the rules when a tenant goes: its own go with it, of the others what names it or its keys. A rule that named nothing else goes too, or it would be about nobody. */
+/**
+ * The changes of rules when a tenant is deleted: its own rules go, and others lose the scopes that name the tenant or
+ * its keys. A rule without another scope goes too, since it would apply to nothing.
+ */
 export const rulesWithout = (state: ControlReader, tenantId: string, meta: Meta): RowChange[] => {
   const changes: RowChange[] = []
   for (const [id, row] of [...state.table('cache_rules').rows()].sort(([a], [b]) => (a < b ? -1 : 1))) {

@@ -1,4 +1,5 @@
-// Endpoint scopes: named routing that applications select by slug or alias, and that operators repoint. Names and fields of the events are stored for ever.
+// Endpoint scopes: named routing that applications select by slug or alias, and that operators repoint. Names and
+// fields of the events are stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { capUsd } from '../budgets/cap.ts'
 import type { ControlReader } from '../control.ts'
@@ -11,7 +12,7 @@ import { aliasKeys, isModel, requireNoModelName } from '../registry/alias.ts'
 import { ModelName } from '../registry/model.ts'
 import { strategyOf } from './policy.ts'
 
-/** Compared without case, kept in lower case. */
+/** Compared without case, stored in lower case. */
 export const EndpointSlug = t.String({
   minLength: 1,
   maxLength: 64,
@@ -19,7 +20,10 @@ export const EndpointSlug = t.String({
   description: 'letters, digits, dots, hyphens and underscores, with a letter or digit at both ends',
 })
 
-/** What the scope says instead of the policy. Null and []: nothing. Models and providers by name or id. */
+/**
+ * Values of the scope that replace those of the policy. Null and []: no replacement. Models and providers by name or
+ * id.
+ */
 export const EndpointOverrides = t.Object({
   forced_model: Nullable(ModelName),
   preferred_models: t.Array(ModelName, { maxItems: 64 }),
@@ -61,7 +65,7 @@ export interface EndpointRow extends Stamps, Readonly<EndpointFields> {
   readonly managed_by?: ManagedBy
 }
 
-/** What a scope overrides where nothing is said. */
+/** Overrides of a scope that sets none. */
 export const NOTHING_OVERRIDDEN: EndpointOverrides = {
   forced_model: null,
   preferred_models: [],
@@ -123,7 +127,7 @@ export type EndpointCommand =
   /** Replaces the scope of that slug; `id` is used only when there is none. */
   ({ do: 'upsert' } & Static<typeof EndpointCreated>) | { do: 'delete'; id: string }
 
-/** Throws a conflict when another scope of the same owner has one of the aliases: nobody could say which of the two is meant. */
+/** Throws a conflict when another scope of the same owner has one of the aliases: the alias would be ambiguous. */
 const requireOwnAliases = (state: ControlReader, tenantId: string | null, slug: string, aliases: readonly string[]) => {
   const wanted = new Set(aliases.map((alias) => alias.toLowerCase()))
   const endpoints = state.table('endpoints')
@@ -136,7 +140,7 @@ const requireOwnAliases = (state: ControlReader, tenantId: string | null, slug: 
   }
 }
 
-/** An endpoint scope as it is stored. Throws 400 for what none may say. */
+/** An endpoint scope as it is stored. Throws 400 for fields that are invalid for every scope. */
 export const soundEndpoint = (given: Static<typeof EndpointCreated>): Static<typeof EndpointCreated> => {
   const data = {
     ...given,
@@ -157,7 +161,10 @@ const soundOverrides = (given: EndpointOverrides): EndpointOverrides => ({
   max_cost_usd: capUsd(given.max_cost_usd, 'overrides.max_cost_usd'),
 })
 
-/** A forced model must exist when it is set: a slip in a repointed scope would fail every caller. One that was deleted later does not stand in the way. */
+/**
+ * A forced model must exist when it is set: a typo in a repointed scope would fail every caller. A model that was
+ * deleted later does not block other changes.
+ */
 const requireForced = (state: ControlReader, forced: string | null, row: EndpointRow | undefined): void => {
   if (forced === null || forced === row?.overrides.forced_model || isModel(state, forced)) return
   throw new Rejection('invalid', nobodyHas(state, 'model', forced), 'overrides.forced_model')
@@ -179,7 +186,8 @@ export const decideEndpoint = (state: ControlReader, command: EndpointCommand): 
   const [existing] = endpoints.find('slug', endpointKey(tenant_id, data.slug))
   const row = existing === undefined ? undefined : endpoints.get(existing)
   requireForced(state, data.overrides.forced_model, row)
-  // A word that a model has taken since does not hold up other changes of the scope; settings may say one, as an export of such a scope does.
+  // An alias that a model has taken since does not block other changes of the scope; settings may contain one, as an
+  // export of such a scope does.
   const hadWords = row?.aliases.map((alias) => alias.toLowerCase()) ?? []
   const newWords = data.aliases.filter((alias) => !hadWords.includes(alias.toLowerCase()))
   if (tenant_id === null || data.managed_by !== 'bootstrap') requireNoModelName(state, newWords, 'aliases')

@@ -1,4 +1,5 @@
-// The override `freeze`: no change of configuration until it is taken back or expires. Of a tenant: none by its keys and none of what belongs to it.
+// The override `freeze`: no change of configuration until it is taken back or expires. Of a tenant: no change by its
+// keys, and none of its rows.
 import type { ControlReader } from '../control.ts'
 import type { Actor, EventRecord } from '../kernel/decision.ts'
 import { Rejection } from '../kernel/rejection.ts'
@@ -43,7 +44,10 @@ const tenantsOf = (state: ControlReader, actor: Actor, events: readonly EventRec
   return tenants
 }
 
-/** Throws 403 when these events must not be decided now. Part of the decision itself: a freeze that counts first refuses what waits behind it. */
+/**
+ * Throws 403 when a freeze refuses these events. Part of the decision itself: a freeze that counts first refuses the
+ * commands that wait behind it.
+ */
 export const requireWriteThawed = (
   state: ControlReader,
   actor: Actor,

@@ -18,19 +18,24 @@ export interface OverrideRow extends Stamps {
   readonly expires_at: string | null
   readonly actor: Actor
   /**
-   * The tenant whose key wrote it without `*`. Null: written with `*`, by an operator or by the gateway itself; while it is in force, nobody else writes over it.
-   * Kept by the fold, not shown.
+   * The tenant of the key that wrote it without `*`. Null: written with `*`, by an operator or by the gateway itself;
+   * while it is in force, only callers with `*` write over it. Kept by the fold, not shown.
    */
   readonly writer_tenant_id: string | null
-  /** A later row of the same kind, target and tenant decides. Kept by the fold, not shown. */
+  /** A later row of the same kind, target and tenant decides. Set by the fold, not shown. */
   readonly superseded: boolean
-  /** Of what `bootstrap:` imposed once, and somebody else wrote since: the settings do not bring theirs back. Kept by the fold, not shown. */
+  /**
+   * Set on an override from `bootstrap:` that another actor wrote since: the settings do not restore theirs. Kept by
+   * the fold, not shown.
+   */
   readonly taken_over?: true
 }
 
-/** Rows that decide nothing any more are kept for the list of recent ones only up to here; the log and the audit keep all of them. */
+/**
+ * Number of rows without effect that are retained for the list of recent ones; the log and the audit hold all of them.
+ */
 export const HISTORY_KEPT = 1_000
-/** Of what `bootstrap:` imposed and somebody took back the row that decides is kept beside these, up to here. */
+/** Number of rows that are retained beside these: those that take back an override from `bootstrap:`. */
 export const TAKEN_BACK_KEPT = 1_000
 /** From so many standing rows on, those that expired a day ago (in log time) are dropped. */
 const SWEPT_FROM = 1_000
@@ -47,7 +52,7 @@ export const overrideKey = (kind: string, target: string, tenantId: string | nul
 export const isInForce = ({ enabled, expires_at, superseded }: OverrideRow, nowMs: number): boolean =>
   enabled && !superseded && (expires_at === null || Date.parse(expires_at) > nowMs)
 
-/** Imposes nothing, but without it the next start would impose what `bootstrap:` says. */
+/** The row imposes nothing, but without it the next start would impose the override of `bootstrap:` again. */
 const isTakenBack = ({ enabled, superseded, taken_over }: OverrideRow): boolean =>
   taken_over === true && !superseded && !enabled
 
@@ -77,8 +82,9 @@ export const inForce = (
 const { removed } = changesOf<OverrideRow>('overrides')
 
 /**
- * What leaves the state when one more row is written, oldest first. Never the row that is superseded now (`before`): it changes in the same step. Looked for
- * whenever the rows have become a further `LOOKED_EVERY`, and taken away by `AT_ONCE` or more, so that no number of decisions walks all rows at each.
+ * The rows that are removed when one more row is written, oldest first. Never the row that is superseded now
+ * (`before`): it changes in the same step. The search runs once for every `LOOKED_EVERY` further rows and removes
+ * `AT_ONCE` or more, so that not every decision walks all rows.
  */
 export const forgotten = (state: ControlReader, before: OverrideRow | undefined, logAtMs: number): RowChange[] => {
   const overrides = state.table('overrides')

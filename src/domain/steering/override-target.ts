@@ -1,4 +1,4 @@
-// What an override is about, and what it says: every accepted spelling as the one that is stored.
+// Target and value of an override: every accepted spelling is normalised to the stored one.
 import { usdOf } from '../../lib/money.ts'
 import { Value } from '../../lib/schema/schema.ts'
 import { capNanoUsd } from '../budgets/cap.ts'
@@ -15,7 +15,7 @@ export type OverrideKind = (typeof OVERRIDE_KINDS)[number]
 export const FEATURES = ['cache', 'fallback', 'tools', 'gateway_execution'] as const
 export type Feature = (typeof FEATURES)[number]
 
-/** Kind -> what it may be about. `*`: everything, which is meant where nothing is said. */
+/** Kind -> permitted targets. `*`: everything, the default. */
 const TARGETS: Readonly<Record<OverrideKind, readonly string[]>> = {
   kill: ['provider', '*'],
   block: ['model', 'key', 'tool', 'endpoint'],
@@ -51,14 +51,17 @@ const wrongTarget = (kind: OverrideKind): Rejection => {
   return new Rejection('invalid', `"target" of the kind "${kind}" must be one of ${possible}`, 'target')
 }
 
-/** `provider` and its rest; the whole of what has no known word in front. */
+/** `provider` and its rest; the whole text when it has no known prefix. */
 const partsOf = (text: string): { word: string | null; rest: string } => {
   const colon = text.indexOf(':')
   const word = colon < 0 ? '' : text.slice(0, colon).toLowerCase()
   return Object.hasOwn(SHAPES, word) ? { word, rest: text.slice(colon + 1).trim() } : { word: null, rest: text }
 }
 
-/** What a target says by its words, `*` for everything. `isProvider`: whether a text without a word in front is a provider. Throws 400 for what the kind cannot be about. */
+/**
+ * The target without its prefix, `*` for everything. `isProvider`: whether a text without a prefix is a provider.
+ * Throws 400 for a target that the kind does not permit.
+ */
 const wordsOf = (
   kind: OverrideKind,
   given: string | null,
@@ -82,8 +85,9 @@ export const requirePossibleTarget = (kind: OverrideKind, given: string | null):
 }
 
 /**
- * The target as it is stored: a provider by its id, names and slugs in lower case. `enabled`: an id must name something; whoever takes an override
- * back may name what is gone. Names of models, tools and slugs need not exist yet: a guard may stand before what it guards against.
+ * The target as it is stored: a provider by its id, names and slugs in lower case. `enabled`: an id must exist; a
+ * command that takes an override back may name a deleted one. Names of models, tools and slugs need not exist yet: a
+ * guard may precede the row that it guards against.
  */
 export const targetOf = (state: ControlReader, kind: OverrideKind, given: string | null, enabled: boolean): string => {
   const { word, rest } = wordsOf(kind, given, (text) => providerIdOf(state, text) !== undefined)
@@ -103,7 +107,10 @@ export const targetOf = (state: ControlReader, kind: OverrideKind, given: string
   return `${word}:${name.toLowerCase()}`
 }
 
-/** Refuses what one tenant's override would say of another's key: it would stop nobody, and show that tenant an id that is none of its business. */
+/**
+ * Refuses an override of one tenant about a key of another: it would have no effect, and would disclose that id to the
+ * tenant.
+ */
 export const requireOwnKey = (state: ControlReader, target: string, tenantId: string | null): void => {
   if (tenantId === null || !target.startsWith('key:')) return
   const owner = state.table('keys').get(target.slice('key:'.length))?.tenant_id
@@ -115,7 +122,7 @@ export const requireOwnKey = (state: ControlReader, target: string, tenantId: st
   )
 }
 
-/** What an override says. At most one of them is there, by its kind. */
+/** The value of an override. At most one member is set, by its kind. */
 export interface OverrideValue {
   readonly max_cost_usd?: number
   readonly model?: string
@@ -125,7 +132,7 @@ export interface OverrideValue {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
-/** The members of `value`; refuses what is no object and what it does not know. */
+/** The members of `value`; refuses a value that is no object, and unknown members. */
 const membersOf = (value: unknown, name: string, example: string): unknown => {
   if (!isObject(value) || value[name] === undefined) {
     throw new Rejection('invalid', `"value" must be ${example}`, isObject(value) ? `value.${name}` : 'value')
@@ -165,7 +172,7 @@ const disableOf = (value: unknown): OverrideValue => {
   return { features }
 }
 
-/** What an override of this kind says, models as they are named. Throws 400 for what it cannot say. */
+/** The value of an override of this kind, with models as they are stored. Throws 400 for an invalid value. */
 export const soundValueOf = (kind: OverrideKind, value: unknown): OverrideValue | null => {
   if (kind === 'cap') return capOf(value)
   if (kind === 'force') return forceOf(value)
@@ -174,7 +181,7 @@ export const soundValueOf = (kind: OverrideKind, value: unknown): OverrideValue 
   throw new Rejection('invalid', `the kind "${kind}" takes no value`, 'value')
 }
 
-/** The value as it is stored. A row that takes an override back says nothing more: null. */
+/** The value as it is stored. A row that takes an override back has none: null. */
 export const overrideValueOf = (
   state: ControlReader,
   kind: OverrideKind,

@@ -1,5 +1,6 @@
-// Overrides: what operators impose on requests at once, above every policy. Rows are only ever added; the last one of (kind, target, tenant) decides,
-// and is in force while enabled and not expired. Names and fields of the events are stored for ever.
+// Overrides: what operators impose on requests at once, above every policy. Rows are only ever added; the last one of
+// (kind, target, tenant) decides, and is in force while enabled and not expired. Names and fields of the events are
+// stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changesOf, eventType } from '../kernel/aggregate.ts'
@@ -33,7 +34,10 @@ export const OverrideWritten = t.Object({
 
 const rows = changesOf<OverrideRow>('overrides')
 
-/** Standing rows are bounded, since every instance holds them in memory: those that keys of one tenant write without `*`, those of all tenants, and all others. */
+/**
+ * Rows in force are bounded, since every instance holds them in memory: those that keys of one tenant write without
+ * `*`, those of all tenants, and all others.
+ */
 const MAX_OF_TENANT = 1_000
 const MAX_OF_TENANTS = 10_000
 const MAX_WITH_EVERY_SCOPE = 10_000
@@ -95,7 +99,10 @@ export type OverrideCommand =
       writer_tenant_id: Writer
       nowMs: number
     }
-  /** Kills a provider for everybody, or revives it: for everybody, and for the caller's tenant where it has a kill of its own. `ids`: one for each of the two. */
+  /**
+   * Kills a provider for all tenants, or revives it: for all tenants, and for the caller's tenant where it has a kill
+   * of its own. `ids`: one for each of the two.
+   */
   | {
       do: 'kill'
       ids: readonly [string, string]
@@ -107,10 +114,13 @@ export type OverrideCommand =
       nowMs: number
     }
 
-/** As in a row: the tenant of a key without `*`, null for everybody else. */
+/** As in a row: the tenant of a key without `*`, null for all other callers. */
 type Writer = string | null
 
-/** What somebody with `*` imposed is theirs to change: not even the same may be written over it, since whoever wrote last could take it back. */
+/**
+ * Only callers with `*` change an override that was imposed with `*`. Not even the same value may be written over it,
+ * since the last writer could take it back.
+ */
 const requireOwnToChange = (
   state: ControlReader,
   writer: Writer,
@@ -133,7 +143,10 @@ const requireOwnToChange = (
   throw new Rejection('forbidden', message, param)
 }
 
-/** Refuses one more row where as many stand as may, without those that go by themselves. Counted only where it may be so. */
+/**
+ * Refuses one more row when the bound is reached, without counting rows that expire by themselves. Rows are counted
+ * only when the bound may be reached.
+ */
 const requireRoom = (
   state: ControlReader,
   writer: Writer,
@@ -183,7 +196,10 @@ const writeOverride = (state: ControlReader, command: OverrideCommand & { do: 'w
   return [{ type: 'override.written', data: { ...given, kind, target, value } }]
 }
 
-/** Each command adds a row, also one that changes nothing: an order of the operator is on record even when it was so already. */
+/**
+ * Each command adds a row, also one that changes nothing: an order of the operator is recorded even when it was in
+ * force already.
+ */
 export const decideOverride = (state: ControlReader, command: OverrideCommand): EventRecord[] => {
   if (command.do === 'write') return writeOverride(state, command)
   const { ids, provider_id, kill, reason, tenant_id, writer_tenant_id: writer, nowMs } = command
@@ -196,7 +212,7 @@ export const decideOverride = (state: ControlReader, command: OverrideCommand): 
     return { type: 'override.written', data: { id, ...about, value: null, reason, expires_at: null } }
   }
   const own = inForce(state, 'kill', target, tenant_id, nowMs)
-  // What was imposed on the tenant stays, and is no reason to leave killed what one has killed for everybody.
+  // An override that was imposed on the tenant stays. It is no reason to skip the revival for all tenants.
   const isImposed = writer !== null && own?.writer_tenant_id === null
   const endsOwn = !kill && own !== null && !(isImposed && inForce(state, 'kill', target, null, nowMs) !== null)
   return endsOwn ? [row(ids[1], tenant_id), row(ids[0], null)] : [row(ids[0], null)]

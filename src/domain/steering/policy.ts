@@ -73,7 +73,7 @@ const FallbackOn = t.Union([
  * (docs/behaviour.md: "Policies", "Time limits").
  */
 const Mutable = {
-  /** Null: no strategy of its own. */
+  /** Null: the policy sets no strategy. */
   strategy: Nullable(t.String({ minLength: 1, maxLength: 32 })),
   strategy_params: t.Object({
     weights: t.Optional(
@@ -152,7 +152,7 @@ export interface PolicyRow extends Stamps, Readonly<PolicyFields> {
   readonly managed_by: ManagedBy
 }
 
-/** What a policy is where nothing is said. */
+/** Defaults of the fields that a policy leaves out. */
 export const POLICY_DEFAULTS: PolicyFields = {
   strategy: null,
   strategy_params: {},
@@ -200,7 +200,7 @@ export type PolicyCommand =
   /** `upsert` replaces what has that name; `id` is used only when there is none. */
   ({ do: 'create' | 'upsert' } & Static<typeof PolicyCreated>) | { do: 'delete'; id: string }
 
-/** A policy as it is stored. Throws 400 for what none may say. */
+/** A policy as it is stored. Throws 400 for fields that are invalid for every policy. */
 export const soundPolicy = (given: Static<typeof PolicyCreated>): Static<typeof PolicyCreated> => {
   const data = {
     ...given,
