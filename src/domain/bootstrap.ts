@@ -1,5 +1,6 @@
-// The `bootstrap:` section of the settings: what a first start finds in the registry. Names instead of ids, otherwise the fields of the API. Where a policy, an
-// endpoint scope or an override names a model, `provider:<provider>/<model>` is that row alone; a bare name is the rows of all providers that serve it.
+// The `bootstrap:` section of the settings: what a first start puts into the registry. It has names instead of ids,
+// otherwise the fields of the API. Where a policy, an endpoint scope or an override names a model,
+// `provider:<provider>/<model>` is that row alone; a bare name is the rows of all providers that serve it.
 import { firstError } from '../lib/schema/first-error.ts'
 import { type Static, t } from '../lib/schema/schema.ts'
 import { SCOPES } from './access/api-key.ts'
@@ -55,7 +56,10 @@ const STEERING = {
       MOST,
     ),
   ),
-  /** `target` as in the API, with names instead of ids: `provider:<name>`, `key:<name>`, of another tenant's key `key:<slug>/<name>`. */
+  /**
+   * `target` as in the API, with names instead of ids: `provider:<name>`, `key:<name>`, for a key of another tenant
+   * `key:<slug>/<name>`.
+   */
   overrides: t.Optional(
     t.Array(
       t.Object({
@@ -146,7 +150,10 @@ export const Bootstrap = closed(
       t.Array(
         t.Object({
           name: t.String({ minLength: 1, maxLength: 256 }),
-          /** Of an export, where the name does not tell which key it is: that key where there is one with this id, elsewhere one of this name. */
+          /**
+           * Set by an export where the name is ambiguous: the key with this id if it exists, otherwise one of this
+           * name.
+           */
           id: t.Optional(Id),
           /** Slug; `default` when absent. */
           tenant: t.Optional(TenantSlug),
@@ -156,7 +163,7 @@ export const Bootstrap = closed(
           expires_in_hours: t.Optional(t.Integer({ minimum: 1, maximum: 876_000 })),
           /** In place of `expires_in_hours`, which counts from when the key is made. */
           expires_at: t.Optional(Moment),
-          /** Name of a policy: the tenant's own before the global one, unless the owner is said. */
+          /** Name of a policy: the tenant's own before the global one, unless the owner is given. */
           routing_policy: t.Optional(PolicyName),
           routing_policy_owner: t.Optional(ToolOwner),
           rate_limits: t.Optional(Nullable(RateLimits)),

@@ -1,11 +1,15 @@
-// What an idempotent repeat is answered with: a row for each `Idempotency-Key`, for a day of log time. Every decision forgets those that are over.
+// The results of idempotent repeats: a row for each `Idempotency-Key`, for a day of log time. Every decision drops rows
+// that have expired.
 import type { ControlState } from './control.ts'
 import type { RowChange } from './kernel/tables.ts'
 
 /** A repeated `Idempotency-Key` is remembered this long, in log time. */
 export const CAUSE_KEPT_MS = 86_400_000
 
-/** What an idempotent repeat is answered with. `changes` without `before`, at most 8 of them, those that left a row first: handlers need the row they made. */
+/**
+ * The result of an idempotent repeat. `changes` without `before`, at most 8 of them, those that left a row first:
+ * handlers need the row that the command wrote.
+ */
 export interface CauseRow {
   readonly body: string
   readonly revision: string
@@ -15,11 +19,11 @@ export interface CauseRow {
   readonly removed: Readonly<Record<string, number>>
 }
 
-/** Those whose time is over, at most 16 of them. */
+/** Drops rows that have expired, at most 16 of them. */
 export const forgetCauses = (state: ControlState, logAtMs: number): void => {
   if (logAtMs < state.causesKeptUntilMs) return
   const expired: RowChange[] = []
-  // Whatever comes from now on comes later; without any that is here, nothing expires before that.
+  // Later rows expire later. Without any row, nothing expires before this time.
   let keptUntilMs = logAtMs + CAUSE_KEPT_MS
   for (const [id, row] of state.table('causes').rows()) {
     keptUntilMs = row.logAtMs + CAUSE_KEPT_MS
@@ -50,7 +54,8 @@ export const rememberCause = (
   }
   const before = state.table('causes').get(cause.id) ?? null
   return [
-    ...(before === null ? [] : [{ table: 'causes', id: cause.id, before, after: null }]), // re-inserted at the end: the order is that of log time
+    // Re-inserted at the end: the order is that of log time.
+    ...(before === null ? [] : [{ table: 'causes', id: cause.id, before, after: null }]),
     { table: 'causes', id: cause.id, before: null, after: row },
   ]
 }

@@ -1,4 +1,5 @@
-// What the chain says of itself: its name, the partition counts, the newest event version that all instances know. One row, id 'chain'.
+// Facts about the chain: its name, the partition counts, the newest event version that all instances support. One row,
+// id 'chain'.
 import { type Static, t } from '../lib/schema/schema.ts'
 import type { ControlReader } from './control.ts'
 import { type Aggregate, changesOf, eventType, type Stamps } from './kernel/aggregate.ts'
@@ -9,10 +10,16 @@ export const CHAIN_ROW = 'chain'
 
 export const ChainStarted = t.Object({
   chain_id: t.String({ minLength: 1, maxLength: 64 }),
-  /** Topic name -> number of partitions, for the topics that have many: what `partitionOf` is modulo. Fixed for the life of the chain. */
+  /**
+   * Topic name -> number of partitions, for the topics that have many: what `partitionOf` is modulo. Fixed for the life
+   * of the chain.
+   */
   partitions: t.Record(t.String({ minLength: 1, maxLength: 128 }), t.Integer({ minimum: 1, maximum: 4096 })),
 })
-/** All live instances know every event type up to this version: later-added types (`since`) are written from here on. */
+/**
+ * All live instances support every event type up to this version: types that were added later (`since`) are written
+ * from here on.
+ */
 export const SchemaActivated = t.Object({ version: t.Integer({ minimum: 2 }) })
 
 export interface ChainRow extends Stamps {
@@ -49,7 +56,10 @@ export const chain: Aggregate<ChainRow, ControlReader> = {
 }
 
 export type ChainCommand =
-  /** `version`: the newest event version of this build, active from the start since nobody else serves from the chain yet; absent: 1. */
+  /**
+   * `version`: the newest event version of this build, active from the start since no other instance serves from the
+   * chain yet; absent: 1.
+   */
   | ({ do: 'start'; version?: number } & Static<typeof ChainStarted>)
   /** `known`: the newest version that each live instance announced. */
   | { do: 'activate'; version: number; known: readonly number[] }

@@ -86,7 +86,7 @@ const AGGREGATES = [
   unchanged,
 ] as unknown as readonly Aggregate<unknown, ControlReader>[]
 
-/** Every event type that this build knows, with its schema and audit names. */
+/** Every event type of this build, with its schema and audit names. */
 export const CONTROL_EVENTS = Object.assign({}, ...AGGREGATES.map(({ events }) => events)) as Aggregate<
   unknown,
   ControlReader
@@ -110,26 +110,32 @@ const fits = (event: KnownEvent, data: EventRecord['data']): boolean => {
   return event.check.Check(data)
 }
 
-/** Whether the data of an event of a known type is what its schema says. Checked when written and when read. */
+/** Whether the data of an event of a known type matches its schema. Checked when written and when read. */
 export const eventIsValid = ({ type, data }: EventRecord): boolean => {
   const event = known.get(type)
   return event !== undefined && fits(event, data)
 }
 
-/** Rows whose digest is computed in one step: a millisecond. */
+/** Number of rows whose digest is computed in one step; a step takes about a millisecond. */
 const STEP_ROWS = 256
 
 export class ControlState implements ControlReader {
   readonly #tables = new Map<string, StoredTable<unknown>>()
-  /** Null: not of all rows yet. Nobody asks for it while a log is folded from its start, and most rows change on the way. */
+  /**
+   * Null: not computed yet. No reader needs it while a log is folded from its start, and most rows change on the way.
+   */
   #digest: RowSetDigest | null
   #applied = 0
-  /** Log time up to which no remembered cause is over: looking for the oldest one at each decision would take longer than most decisions. */
+  /**
+   * Log time up to which no cause expires: a search for the oldest one at each decision would take longer than most
+   * decisions.
+   */
   causesKeptUntilMs = 0
 
   /**
-   * An empty state, or an overlay: it reads through to its parent and keeps its own writes. Overlays have no digest. `digest`: the one that the
-   * state will have once the rows of a snapshot were put back (`restore`), whose MAC vouches for it.
+   * An empty state, or an overlay, which reads through to its parent and keeps its own writes. Overlays have no digest.
+   * `digest`: the digest that the state has once the rows of a snapshot were restored (`restore`); the MAC of the
+   * snapshot covers it.
    */
   constructor(
     readonly parent: ControlReader | null = null,
@@ -173,13 +179,19 @@ export class ControlState implements ControlReader {
     this.#tables.get(table)!.set(id, row)
   }
 
-  /** 64 hex digits: equal states have equal digests, whatever way they came about. The first one reads all rows, unless `settle` has. */
+  /**
+   * 64 hex digits: equal states have equal digests, in whatever way they were reached. The first call reads all rows,
+   * unless `settle` has.
+   */
   digest(): string {
     if (this.#digest === null) for (const _ of this.settle());
     return this.#digest!.hex()
   }
 
-  /** Computes the digest of all rows step by step; from then on each change keeps it up to date. Nothing may be applied between the steps. */
+  /**
+   * Computes the digest of all rows step by step; from then on each change keeps it up to date. Nothing may be applied
+   * between the steps.
+   */
   *settle(): IterableIterator<void> {
     if (this.parent !== null) throw new Error('an overlay has no digest')
     if (this.#digest !== null) return
@@ -197,13 +209,16 @@ export class ControlState implements ControlReader {
   }
 }
 
-/** Whether an event type may be written: later-added ones wait until all live instances know them. */
+/** Whether an event type may be written: types that were added later wait until all live instances support them. */
 export const eventIsActive = (state: ControlReader, type: string): boolean => {
   const since = CONTROL_EVENTS[type]?.since ?? 1
   return since <= (state.table('chain').get(CHAIN_ROW)?.schema_version ?? 1)
 }
 
-/** The newest event version that this build knows, of this topic and of what others hold that older builds would misread. */
+/**
+ * The newest event version of this build, over this topic and over contents of other topics that older builds would
+ * misread.
+ */
 export const EVENT_VERSION = Math.max(
   RETIRED_IN_PARTS_SINCE,
   LIMITS_HEIGHT_SINCE,
@@ -214,13 +229,18 @@ export interface Folded {
   readonly changes: readonly RowChange[]
   /** Event types that this build does not know: the instance refuses writes and reports itself degraded. */
   readonly unknownTypes: readonly string[]
-  /** Ids of what those events are about (`id`, else `provider_id`, as everywhere): refused by the hot indexes, since what happened to them is not known. */
+  /**
+   * Ids of the subjects of those events (`id`, else `provider_id`): refused by the hot indexes, since the effect of the
+   * events is unknown.
+   */
   readonly unknownSubjects: readonly string[]
   /** Why the decision changed nothing although it counts: an event that its schema refuses. */
   readonly malformed: string | null
 }
 
-/** What a counted decision does to the state, applied. All of its events or, when one is malformed, none. Total and deterministic. */
+/**
+ * Applies a counted decision to the state: all of its events or, when one is malformed, none. Total and deterministic.
+ */
 export const foldDecision = (state: ControlState, counted: Decision, id: string, logAtMs: number): Folded => {
   const { at, actor, cause, events } = renewed(counted)
   const meta: Meta = { revision: id, at, logAtMs, actor }

@@ -1,5 +1,6 @@
-// How the change of one row is taken back, by table: a command to the aggregate that owns it, so that its rules hold. A table that is not here is never
-// taken back. What stopped working for safety (a key, a secret) never works again by this way.
+// How the change of one row is reverted, by table: a command to the aggregate that owns it, so that its rules hold.
+// Changes of a table that is not listed here are never reverted. A key or secret that was disabled for safety is never
+// enabled again this way.
 import { type ApiKeyRow, decideApiKey, type Granter, hasExpired } from './access/api-key.ts'
 import { activeKeys, decideTenant, type TenantRow } from './access/tenant.ts'
 import { type BudgetCommand, type BudgetRow, decideBudget, moneyOf } from './budgets/budget.ts'
@@ -31,7 +32,10 @@ export interface InverseContext {
 interface Inverse {
   /** The events, on the state with what was taken back so far; [] when nothing is needed. Throws Rejection. */
   invert(state: ControlReader, change: RowChange, context: InverseContext): readonly EventRecord[]
-  /** Its rows are only ever added: an inverse is one more row. Whether a change that this brings to another row takes nothing away. */
+  /**
+   * The table's rows are only ever added: an inverse is one more row. Whether a change that it causes in another row
+   * removes nothing.
+   */
   harmless?(effect: RowChange): boolean
   /** Whether the row need not be as the decision left it: it decides nothing any more. */
   standsAlone?(change: RowChange): boolean
@@ -209,7 +213,10 @@ const priceCorrections: Inverse = {
     before === null ? null : { ...(before as PriceCorrectionRow), number: (now as PriceCorrectionRow | null)?.number },
 }
 
-/** Records of what was found: they stay when a decision is taken back, and those that fell with a provider come back with it. */
+/**
+ * Records of findings: they stay when a decision is reverted, and those that were removed with a provider come back
+ * with it.
+ */
 const tests: Inverse = {
   harmless: () => true,
   standsAlone: () => true,
@@ -222,7 +229,9 @@ const tests: Inverse = {
   },
 }
 
-/** What decided before is written once more; where nothing did, or it has expired, the override is taken back. */
+/**
+ * The value that decided before is written again; where there was none, or it has expired, the override is taken back.
+ */
 const overrides: Inverse = {
   harmless: ({ before, after }) =>
     after !== null || (before as OverrideRow).superseded || !(before as OverrideRow).enabled,
@@ -231,7 +240,8 @@ const overrides: Inverse = {
     const was = before as OverrideRow | null
     const write = ({ kind, target, tenant_id, value, reason, expires_at }: OverrideRow, enabled: boolean) => {
       const row = { id: newId, kind, target, tenant_id, value, reason, expires_at, enabled }
-      return decideOverride(state, { do: 'write', ...row, writer_tenant_id: null, nowMs }) // who takes decisions back has `*`
+      // A caller that reverts decisions has `*`.
+      return decideOverride(state, { do: 'write', ...row, writer_tenant_id: null, nowMs })
     }
     // It fell with its tenant.
     if (was !== null) return after === null && isInForce(was, nowMs) ? write(was, true) : []

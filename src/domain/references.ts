@@ -1,4 +1,5 @@
-// Names of models and providers in policies and endpoint scopes. They may be said before they exist (docs/decisions/0015): whoever writes one that nobody has is told so.
+// Names of models and providers in policies and endpoint scopes. They may be used before they exist
+// (docs/decisions/0015): a write of a name that does not exist gets a warning.
 import { nearest } from '../lib/text/nearest.ts'
 import type { ControlReader } from './control.ts'
 import { wordsOfModels } from './registry/alias.ts'
@@ -11,10 +12,10 @@ interface Reference {
   readonly names: readonly string[] | undefined
 }
 
-/** A write tells no more than this; the last line then counts the rest. */
+/** A write returns at most so many warnings; the last line then counts the rest. */
 const MOST_WARNINGS = 16
 
-/** One line for each name in a policy that nobody has. */
+/** One line for each name in a policy that does not exist. */
 export const policyWarnings = (state: ControlReader, policy: PolicyFields): string[] => {
   const { models, providers, fallback, sensitivity } = policy
   return warningsOf(state, [
@@ -30,7 +31,7 @@ export const policyWarnings = (state: ControlReader, policy: PolicyFields): stri
   ])
 }
 
-/** Of the aliases of an endpoint scope those that a model has taken since: requests for them no longer come to the scope. */
+/** The aliases of an endpoint scope that a model has taken since: requests for them no longer reach the scope. */
 export const shadowedAliases = (state: ControlReader, aliases: readonly string[]): string[] =>
   wordsOfModels(state, aliases).map(
     (alias) =>
@@ -70,7 +71,7 @@ const isProvider = (state: ControlReader, text: string): boolean =>
   state.table('providers').get(text) !== undefined ||
   state.table('providers').find('name', text.toLowerCase()).length > 0
 
-/** That nobody has this name, with the one that it most likely stands for. */
+/** The warning that no model or provider has this name, with the nearest name that exists. */
 export const nobodyHas = (state: ControlReader, what: Reference['to'], name: string): string => {
   const meant = nearest(name, what === 'model' ? modelNames(state) : providerNames(state))
   const hint = meant === null ? '' : `; did you mean "${meant}"?`

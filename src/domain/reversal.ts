@@ -1,4 +1,5 @@
-// That a decision takes back another one: the first event of such a decision, beside the ordinary events that restore the rows. It has no rows of its own.
+// A revert: the first event of a decision that takes back another one, beside the ordinary events that restore the
+// rows. It has no rows of its own.
 import { t } from '../lib/schema/schema.ts'
 import type { ControlReader } from './control.ts'
 import { type Aggregate, eventType } from './kernel/aggregate.ts'

@@ -1,4 +1,5 @@
-// Taking a decision back: the events of the ordinary types that restore the rows it changed, decided by the ordinary rules, all of them or none.
+// Reverting a decision: the events of the ordinary types that restore the rows it changed, decided by the ordinary
+// rules, all of them or none.
 import type { Granter } from './access/api-key.ts'
 import { requireWayIn } from './access/last-administrator.ts'
 import { type ControlReader, ControlState, foldDecision } from './control.ts'
@@ -12,7 +13,7 @@ export interface RevertCommand {
   readonly decisionId: string
   /** What it changed, all of it, in order. */
   readonly changes: readonly RowChange[]
-  /** Whoever takes it back: no key may get more than this one has. */
+  /** The caller that reverts: no key may get more scopes than this one has. */
   readonly granter: Granter
   /** Data keys that exist: what was sealed under another one is gone for ever. */
   readonly dataKeyIds: ReadonlySet<string>
@@ -22,7 +23,8 @@ export interface RevertCommand {
 }
 
 /** Rows that others refer to come first; what refers to them is removed first. */
-const RANK = ['tenants', 'providers', 'models', 'policies', 'endpoints', 'keys', 'overrides'] as const // all others refer to these
+// Tables without a rank come after these: their rows refer to rows of these tables.
+const RANK = ['tenants', 'providers', 'models', 'policies', 'endpoints', 'keys', 'overrides'] as const
 const rankOf = (table: string): number => {
   const rank = RANK.indexOf(table as (typeof RANK)[number])
   return rank === -1 ? RANK.length : rank
@@ -31,7 +33,7 @@ const rankOf = (table: string): number => {
 /** The order of rows that have one. */
 const numberOf = ({ before }: RowChange): number => (before as { number?: number } | null)?.number ?? 0
 
-/** First what comes back (referred-to rows first), then what changes, then what goes (referring rows first). */
+/** First rows that come back (referred-to rows first), then changed rows, then removed rows (referring rows first). */
 const inOrder = (changes: readonly RowChange[]): RowChange[] => {
   const stage = ({ before, after }: RowChange) => (after === null ? 0 : before === null ? 2 : 1)
   return changes.toSorted((a, b) => {
@@ -97,7 +99,7 @@ export const decideRevert = (state: ControlReader, command: RevertCommand): Even
   return [{ type: 'decision.reverted', data: { decision_id: decisionId } }, ...events]
 }
 
-/** A rule that stands against it is a conflict with what is there now, not a fault of the request. */
+/** A violated rule is a conflict with the present rows, not a fault of the request. */
 const inverted = (
   inverse: NonNullable<(typeof INVERSES)[string]>,
   state: ControlState,
@@ -130,7 +132,10 @@ const applied = (overlay: ControlState, events: readonly EventRecord[], nowMs: n
   return changes
 }
 
-/** When and by what a row was written is not part of what is restored; what the API edits is owned by it. Null and absent mean the same in every row. */
+/**
+ * Time and author of a row are not restored; a row that the API edits is owned by the API. Null and absent mean the
+ * same in every row.
+ */
 const UNRESTORED = new Set(['created_at', 'updated_at', 'revision', 'managed_by'])
 
 const substance = (row: unknown): unknown => {

@@ -1,5 +1,6 @@
-// That a write with an `Idempotency-Key` found everything as it asked for: the only event of such a decision. It changes no row; the decision exists for its cause,
-// so that every instance knows the key for 24 h, and a repeat gets the first answer although others have changed the row since.
+// A write with an `Idempotency-Key` that had nothing to change: the only event of such a decision. It changes no row;
+// the decision exists for its cause, so that every instance has the key for 24 h, and a repeat gets the first result
+// although other callers have changed the row since.
 import { type Static, t } from '../lib/schema/schema.ts'
 import type { ControlReader, TableName } from './control.ts'
 import { type Aggregate, eventType } from './kernel/aggregate.ts'
@@ -7,7 +8,7 @@ import type { EventRecord } from './kernel/decision.ts'
 import { Id, Nullable, opened } from './kernel/fields.ts'
 import type { RowChange } from './kernel/tables.ts'
 
-/** The tables whose rows are written by id through the API. */
+/** Tables whose rows the API writes by id. */
 const WRITTEN_TABLES = [
   'tenants',
   'keys',
@@ -53,7 +54,9 @@ export const unchanged: Aggregate<never, ControlReader> = {
   evolve: () => [],
 }
 
-/** The event that says so of this row; null for a row that no table holds: then there is nothing that a repeat could be answered with. */
+/**
+ * The event that records this for the row; null for a row that no table holds: a repeat then has no result to return.
+ */
 export const unchangedWrite = (state: ControlReader, row: { readonly id?: string } | undefined): EventRecord | null => {
   const id = row?.id
   if (id === undefined) return null
@@ -63,7 +66,7 @@ export const unchangedWrite = (state: ControlReader, row: { readonly id?: string
   return { type: TYPE, data: { id, table, tenant_id: owner } satisfies WriteUnchanged }
 }
 
-/** The rows that a repeat is answered with, as they stand now. */
+/** The rows that a repeat returns, in their present state. */
 export const confirmedRows = (state: ControlReader, events: readonly EventRecord[]): RowChange[] =>
   events.flatMap(({ type, data }) => {
     if (type !== TYPE) return []
