@@ -1,4 +1,5 @@
-// Which budgets a request falls under: of its tenant, its key and its endpoint scope whoever answers, of a candidate's provider and model besides.
+// The budgets of a request: those of its tenant, its key and its endpoint scope with every candidate, and those of a
+// candidate's provider and model.
 import { opensAt } from '../../domain/budgets/account-closing.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import { LIMITS_HEIGHT_SINCE } from '../../domain/budgets/budget-events.ts'
@@ -7,18 +8,18 @@ import { CHAIN_ROW } from '../../domain/chain.ts'
 import type { LiveState } from '../port.ts'
 import type { OpenAccount } from './open-account.ts'
 
-/** A budget that is in use, with the bounds of the window that was asked for last. */
+/** A budget in use, with the bounds of the window that was requested last. */
 export class BudgetLine {
   startMs = Number.POSITIVE_INFINITY
   endMs: number | null = Number.NEGATIVE_INFINITY
-  /** The account of that window, once it was asked for. */
+  /** The account of that window, once it was requested. */
   account: OpenAccount | null = null
-  /** No lease is asked for before this (monotonic): others have yet to tell what they counted. */
+  /** No lease is requested before this time (monotonic): other holders have yet to report what they counted. */
   asksFromMs = 0
 
   constructor(
     public row: BudgetRow,
-    /** Whether copies of its terms may say at which height its limits were set: all instances understand it. */
+    /** Whether copies of its terms may carry the height at which its limits were set: all instances support it. */
     readonly saysLimitsHeight: () => boolean,
   ) {}
 
@@ -99,7 +100,7 @@ export class TenantLines {
     return this.#bySubject.get(`${type}:${id}`) ?? NO_LINES
   }
 
-  /** Those that hold whoever answers. */
+  /** Those that apply with every candidate. */
   ofRequest(keyId: string, slug: string | null): readonly BudgetLine[] {
     if (this.#bySubject.size === 0) return this.whole
     const ofKey = this.of('key', keyId)
@@ -139,11 +140,14 @@ export interface BudgetLines {
   /** Null: the tenant has no budget in use. */
   of(tenantId: string): TenantLines | null
   tenants(): Iterable<[string, TenantLines]>
-  /** Whether copies of terms may say at which height limits were set. */
+  /** Whether copies of terms may carry the height at which limits were set. */
   saysLimitsHeight(): boolean
 }
 
-/** Follows the fold. `changed` is called for each budget that is in use, at first and whenever it changes; `before` is null at first, and of one that was made. */
+/**
+ * Follows the fold. `changed` is called for each budget in use, at first and whenever it changes; `before` is null at
+ * first, and for a new budget.
+ */
 export const openBudgetLines = (
   live: Pick<LiveState, 'control' | 'subscribe'>,
   changed: (tenantId: string, line: BudgetLine, before: BudgetRow | null) => void,

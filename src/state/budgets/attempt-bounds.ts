@@ -1,4 +1,4 @@
-// What an attempt may cost and what it did, as budgets are told of it.
+// Bound and cost of an attempt, as budgets receive them.
 import type { LeaseRefusal } from '../../domain/budgets/account.ts'
 import type { Limits } from '../../domain/budgets/amount.ts'
 import type { Taken } from './lease-requests.ts'
@@ -14,11 +14,14 @@ export interface Bound {
 export interface Cost {
   readonly nanoUsd: number | null
   readonly tokens: number
-  /** The provider said it, or counted its tokens: what is above the reservation is booked as overrun. An estimate never is. */
+  /**
+   * The provider reported the cost, or counted the tokens: an amount above the reservation is booked as overrun. An
+   * estimate never is.
+   */
   readonly exact: boolean
   /**
-   * The most that may have been billed where nobody has said what was: what a lease is charged instead, up to its reservation. Null: all that was reserved.
-   * Absent: it was said.
+   * The most that may have been billed when the provider reported nothing: what a lease is charged instead, up to its
+   * reservation. Null: the whole reservation. Absent: the provider reported it.
    */
   readonly atMost?: Limits
 }

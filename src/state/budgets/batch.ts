@@ -1,4 +1,5 @@
-// What one append to `gateway.budgets.v1` says: accounts that are new or have other limits, what was spent and given back, requests for more. In that order.
+// The contents of one append to `gateway.budgets.v1`: accounts that are new or have other limits, what was spent and
+// given back, lease requests. In that order.
 import { roomOf } from '../../domain/budgets/account.ts'
 import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
 import { type BudgetEvent, type LeaseAsk, type LeaseTally, MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
@@ -14,10 +15,10 @@ const MOST_BYTES = 192 * 1024
 
 export interface Batch {
   readonly records: NewRecord[]
-  /** Accounts that it says something of under this process's holder: their leases are renewed by it. */
+  /** Accounts of this process's holder that the batch names: the batch renews their leases. */
   readonly named: Set<OpenAccount>
   readonly told: Set<OpenAccount>
-  /** Of those, the ones of which nothing more will be said. */
+  /** The accounts of this batch that get no further record. */
   readonly closed: Set<OpenAccount>
   readonly asked: AskGroup[]
 }
@@ -46,13 +47,13 @@ export class BatchWriter {
     this.#scribe = new BudgetScribe(deps, deps.epoch)
   }
 
-  /** What there is to say to a partition now; null: nothing. */
+  /** The next batch for a partition; null: there is nothing to write. */
   next(partition: number, { opens, former, groups, asked }: Sources): Batch | null {
     const nowMs = this.deps.monotonicMs()
     const batch: Batch & { bytes: number } = {
       ...{ records: [], named: new Set(), told: new Set(), closed: new Set(), asked: [], bytes: 0 },
     }
-    // What stands there already has to be read first: it says whether an account is new.
+    // The existing records of the partition have to be read first: they show whether an account is new.
     if (!this.ledger.isCaughtUp(partition)) return null
     const here = (open: OpenAccount): boolean => this.ledger.partitionOf(open.tenantId) === partition
     const own = [...opens].filter(here)
@@ -129,7 +130,7 @@ export class BatchWriter {
     }
   }
 
-  /** The partition has to know the account and its limits before anything is said of it. */
+  /** Writes the account and its limits, if they are new to the partition, before the first record about it. */
   #introduce(batch: Batch & { bytes: number }, open: OpenAccount): void {
     const { tenantId, account: id, line } = open
     const account = this.ledger.account(tenantId, id)
@@ -176,7 +177,7 @@ export class BatchWriter {
 const isFull = ({ records, bytes }: { records: readonly unknown[]; bytes: number }): boolean =>
   records.length >= MOST_RECORDS - 2 * MOST_ACCOUNTS || bytes >= MOST_BYTES - 48 * 1024
 
-/** What was not told, and what is held and would expire. */
+/** Whether an account has an unreported charge, or a lease that would expire. */
 const isToTell = ({ lease, line, account: _ }: OpenAccount, nowMs: number): boolean => {
   if (lease.untoldSinceMs !== null) return true
   if (!line.isHard || nowMs < lease.usableUntilMs - LEASE_MS / 2) return false

@@ -1,4 +1,4 @@
-// Budgets as requests and reads meet them: which ones a request falls under, and how each of them stands.
+// Budgets for requests and reads: the budgets of a request, and the standing of a budget.
 import { accountId, carriedInto, committed, overrunOf, spentOf } from '../../domain/budgets/account.ts'
 import { closedUpTo, opensAt } from '../../domain/budgets/account-closing.ts'
 import { type Amount, minus, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
@@ -23,11 +23,11 @@ export { BudgetScribe, type ScribeDeps, statementOf } from './writer.ts'
 /** One instance, over all accounts. */
 export interface HoldingInstance {
   readonly id: string
-  /** Of its leases, what it was not seen to spend or to give back. */
+  /** The part of its leases that, by the log, is neither spent nor given back. */
   readonly held: Amount
   /** Accounts in which it is not closed. */
   readonly accounts: number
-  /** Log time of the last that it said of a budget. */
+  /** Log time of its last record about a budget. */
   readonly lastAtMs: number
 }
 
@@ -47,27 +47,30 @@ export const holdingInstances = (ledger: BudgetLedger): HoldingInstance[] => {
   return [...found].map(([id, sum]) => ({ id, ...sum })).sort((a, b) => b.lastAtMs - a.lastAtMs)
 }
 
-/** How a budget stands in its present window. */
+/** Amounts of a budget in its present window. */
 export interface BudgetStanding {
   readonly account: string
   readonly startMs: number
   readonly endMs: number | null
-  /** By outcomes that are settled: what the log was told, and what this instance has not told yet. */
+  /** By settled outcomes: what the log contains, and what this instance has not reported yet. */
   readonly spent: Amount
-  /** Held by leases, of requests under way or ahead of them. */
+  /** Held by leases, for requests under way or ahead of need. */
   readonly reserved: Amount
   readonly overrunNanoUsd: number
   /** Closed until its limits are changed: a provider billed beyond what was reserved. */
   readonly closed: boolean
 }
 
-/** Where limits begin to hold for what was only counted, all instances tell at once what they have counted; the first leases are asked for after this. */
+/**
+ * When limits begin to hold for amounts that were only counted, all instances report at once what they have counted;
+ * the first leases are requested after this time.
+ */
 const TOLD_WITHIN_MS = 500
 
 export interface Budgets {
   /** Null: the key falls under no budget. `slug`: of the endpoint scope. */
   of(tenantId: string, keyId: string, slug: string | null, atMs: number): RequestBudgets | null
-  /** Null until what the log says of it is read. */
+  /** Null until the account is read from the log. */
   standing(row: BudgetRow): BudgetStanding | null
   /** All together, with so many by name at the most. */
   figures(most: number): BudgetFigures
@@ -77,7 +80,7 @@ export interface Budgets {
   caughtUp(tenantId: string, waitMs: number): Promise<boolean>
 }
 
-/** Nobody has a budget. */
+/** For an installation without budgets. */
 export const NO_BUDGETS: Budgets = {
   of: () => null,
   standing: () => null,
@@ -90,14 +93,17 @@ export interface BudgetsDeps extends Omit<LeasesDeps, 'onFolded'> {
   readonly live: Pick<LiveState, 'control' | 'subscribe'>
   /** The number of the spool's next record. */
   spoolEnd(): number
-  /** Called once a second, and when all is said, with the first record of the spool that is needed to know what was spent. */
+  /**
+   * Called once a second, and after the last report, with the first record of the spool that is needed to recover what
+   * was spent.
+   */
   onNeeded?(record: number): void
 }
 
 export interface OpenBudgets extends Budgets {
   readonly leases: BudgetLeases
   readonly lines: BudgetLines
-  /** Says what is left to say, for so long at most. */
+  /** Writes the remaining reports, within this time. */
   close(limitMs: number): Promise<void>
 }
 
@@ -108,7 +114,8 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
     void leases.ledger.follow(tenantId)
     const nowMs = deps.monotonicMs()
     if (before !== null && line.leasesMoreThan(before)) line.asksFromMs = nowMs + TOLD_WITHIN_MS
-    // Limits may be lower now, or hold for what was only counted: what is held ahead of need goes back, and what was counted is told, at once.
+    // Limits may be lower now, or hold for amounts that were only counted: leases ahead of need are given back, and
+    // counted amounts are reported, at once.
     for (const open of [...leases.opens.values(), ...leases.former]) {
       if (open.line.row.id !== line.row.id) continue
       open.line = line
@@ -162,7 +169,7 @@ const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): B
   const ours = lease === undefined ? NO_AMOUNT : plus(lease.spent, lease.counted)
   const untold = minus(ours, told === undefined ? NO_AMOUNT : plus(told.spent, told.counted))
   const window = { account: id, budget_id: row.id, window_start_ms: startMs, window_end_ms: endMs }
-  // Nobody has spent from this window yet: what others that overlap it came to counts in it all the same.
+  // No holder has spent from this window yet: the amounts of overlapping windows count in it nevertheless.
   const settled = account === undefined ? carriedInto(accounts, window) : spentOf(account)
   const spent = plus(settled, untold)
   const taken = account === undefined ? settled : committed(account)
@@ -173,7 +180,7 @@ const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): B
     spent,
     reserved: minus(taken, spent),
     overrunNanoUsd: account === undefined ? 0 : overrunOf(account),
-    // By the log: what this process alone knows yet would close it once more after its limits were set again.
+    // By the log: an overrun that only this process has observed would close it again after its limits were set.
     closed: account !== undefined && opensAt(row, lines.saysLimitsHeight()) <= closedUpTo(account),
   }
 }

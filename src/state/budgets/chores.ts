@@ -1,4 +1,5 @@
-// What budgets need beside requests, once a second: telling what was spent, giving back what nobody uses, the next window, alerts, statements.
+// Periodic work of budgets, once a second: reporting what was spent, giving back idle leases, opening the next window,
+// alerts, statements.
 import { spentOf } from '../../domain/budgets/account.ts'
 import { reached } from '../../domain/budgets/budget-alerts.ts'
 import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
@@ -10,14 +11,14 @@ import { LEASE_MS, type OpenAccount } from './open-account.ts'
 import { BudgetScribe, statementOf } from './writer.ts'
 
 const EVERY_MS = 1_000
-/** What was charged is told at the latest after this. */
+/** The longest time between a charge and its report. */
 const TELL_MS = 5_000
-/** A lease that nobody drew from for so long goes back. */
+/** A lease goes back when no request drew from it for so long. */
 const IDLE_MS = 30_000
 /** The next window is opened when so much of this one is left, or half of it. */
 const NEXT_MS = 60_000
 const STATED_MS = 3_600_000
-/** Of one tenant; more are told with the next statement. */
+/** Bound of the alerts of one tenant in one append; the next round writes the rest. */
 const MOST_STATED = 64
 
 export interface ChoresDeps {
@@ -62,7 +63,10 @@ class Chores {
       void this.#write().catch((error: unknown) => this.deps.diagnostics.warn('budget_chores', { error }))
   }
 
-  /** The machine slept, and the monotonic clock with it: nobody knows whether leases are good still. Also where somebody sets the clock: they are renewed. */
+  /**
+   * Whether the machine slept, and the monotonic clock with it: leases may have expired meanwhile. Also true when the
+   * wall clock is set: the leases are then renewed.
+   */
   #slept(nowMs: number): boolean {
     const aheadMs = this.deps.nowMs() - nowMs
     const slept = this.#aheadMs !== null && aheadMs - this.#aheadMs > LEASE_MS / 2
@@ -81,7 +85,7 @@ class Chores {
     const untoldMs = lease.untoldSinceMs === null ? 0 : nowMs - lease.untoldSinceMs
     const expires = line.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
     if (untoldMs > TELL_MS || open.isContended(nowMs) || expires) leases.tell(open)
-    // Only once the fold shows all that was told: should a clock go back, the account is opened again as the fold has it.
+    // Only once the fold contains all reports: if a clock goes back, the account is opened again from the fold.
     const isTold = lease.isTold(leases.ledger.account(tenantId, open.account)?.holders.get(lease.holder))
     const done = lease.untoldSinceMs === null && open.neededFrom === null && open.isIdle && !open.asking && isTold
     if (isOver && done && open.waiting === 0) this.#drop(open)
@@ -95,7 +99,10 @@ class Chores {
     leases.former.delete(open)
   }
 
-  /** Whoever draws now will draw in the next window too: its account is there before it begins. */
+  /**
+   * A line that is drawn from now will be drawn from in the next window too: its account is opened before the window
+   * begins.
+   */
   #openNext(open: OpenAccount, endMs: number, logMs: number): void {
     const { leases } = this.deps
     const aheadMs = Math.min(NEXT_MS, (endMs - open.startMs) / 2)

@@ -1,4 +1,4 @@
-// How budgets stand all together, for `/metrics`: those that are nearest to their limits by name, the rest as counts.
+// Standing of all budgets for `/metrics`: those that are nearest to their limits by name, the rest as counts.
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { BudgetLines } from './applicable.ts'
 import type { BudgetStanding } from './budgets.ts'
@@ -11,12 +11,15 @@ export interface BudgetFigure {
   readonly limitNanoUsd: number | null
   readonly spentNanoUsd: number
   readonly reservedNanoUsd: number
-  /** What is neither spent nor reserved, as a share of the limit, of money or of tokens, whichever is less. Null: no limit. */
+  /**
+   * The share of the limit that is neither spent nor reserved, of money or of tokens, whichever is less. Null: no
+   * limit.
+   */
   readonly leftShare: number | null
 }
 
 export interface BudgetFigures {
-  /** At most so many as were asked for, the nearest to their limits first. */
+  /** At most the requested number, the nearest to their limits first. */
   readonly nearest: readonly BudgetFigure[]
   readonly inUse: number
   /** Closed by an overrun. */
@@ -25,7 +28,7 @@ export interface BudgetFigures {
   readonly leases: number
   /** Requests that wait for a lease. */
   readonly waiting: number
-  /** For so long the log has not taken what this process says of budgets; 0: it does. */
+  /** How long the log has refused the reports of this process; 0: it takes them. */
   readonly downMs: number
 }
 

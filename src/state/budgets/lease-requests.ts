@@ -1,4 +1,4 @@
-// Who waits for a lease, and in which order: requests of one set of accounts ask together.
+// Requests that wait for a lease, and their order: requests of one set of accounts share one lease request.
 
 import type { LeaseRefusal } from '../../domain/budgets/account.ts'
 import type { Amount } from '../../domain/budgets/amount.ts'
@@ -27,7 +27,7 @@ export interface Draw {
   readonly drawTokens: number
 }
 
-/** Whether all of it can be taken now, and nobody waits for it. */
+/** Whether all of it can be taken now, and no earlier request waits for it. */
 export const canDraw = (draws: readonly Draw[], nowMs: number): boolean => {
   for (let i = 0; i < draws.length; i++) {
     const { open, isDrawing, drawNanoUsd, drawTokens } = draws[i]!
@@ -56,16 +56,16 @@ export interface Waiter {
   parked: Parked | null
 }
 
-/** A set of accounts that is asked for in one record. */
+/** A set of accounts that is requested in one record. */
 export class AskGroup {
   readonly waiters: Waiter[] = []
   /** The number of its request under way; null: none is. */
   sequence: number | null = null
-  /** When that was asked (monotonic). */
+  /** When the lease request was sent (monotonic). */
   askedAtMs = 0
-  /** It has something to ask. */
+  /** A lease request is to be sent. */
   due = false
-  /** It asks later, once others have told what they counted. */
+  /** The request is delayed until other holders have reported what they counted. */
   held = false
 
   constructor(
@@ -73,7 +73,7 @@ export class AskGroup {
     readonly opens: readonly OpenAccount[],
   ) {}
 
-  /** The log is asked, or is about to be. */
+  /** A lease request is under way or is about to be sent. */
   get isAsking(): boolean {
     return this.sequence !== null || this.due
   }

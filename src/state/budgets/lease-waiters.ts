@@ -1,4 +1,4 @@
-// Requests whose lease is used up: they ask the log together, in their order, and wait for a bounded time.
+// Requests whose lease is used up: they request leases together, in their order, and wait for a bounded time.
 import { type Account, type LeaseRefusal, type LeaseVerdict, roomOf } from '../../domain/budgets/account.ts'
 import { type Amount, fits, minus, NO_AMOUNT } from '../../domain/budgets/amount.ts'
 import { AskGroup, groupKey, TAKEN, type Taken, type Waiter } from './lease-requests.ts'
@@ -7,20 +7,26 @@ import { type OpenAccount, othersHold } from './open-account.ts'
 
 /** A request waits so long for a lease. */
 const WAIT_MS = 2_000
-/** And so long in all where the log takes what is said, only late. */
+/** The longest wait in all, where the log takes records but is slow. */
 const LATE_MS = 6_000
 /** Once there is not enough for it, a request waits at least so long for what others give back. */
 const RETURNS_MS = 500
-/** Or as long as so many answers of the log: the others have to read that somebody is short, to write, and to be read. */
+/**
+ * The same wait in response times of the log, whichever is longer: other holders have to read the refusal and to write
+ * what they give back, and this process has to read it.
+ */
 const RETURNS_ANSWERS = 3
-/** How fast a slow answer is forgotten: each one after it weighs so much less. */
+/** Decay of the observed response time: the weight of a slow response after each further one. */
 const FADES = 0.75
-/** What was refused for a reason that passes is asked again after this. */
+/** A refusal with a temporary reason is followed by a new lease request after this time. */
 const AGAIN_MS = 25
 const MOST_WAITING = 4_096
-/** Of one account so many wait for what others give back: a budget that is as good as spent takes not the room of all. */
+/**
+ * Bound of the requests that wait for one account's returns: a budget with hardly anything left must not take all
+ * places.
+ */
 const MOST_PARKED = 256
-/** Nobody gives anything back that would help. */
+/** Reasons for which no return of another holder can help. */
 const REFUSED_AT_ONCE: ReadonlySet<LeaseRefusal> = new Set(['overrun', 'forgotten', 'ended', 'early'])
 
 export interface WaitsDeps {
@@ -29,15 +35,18 @@ export interface WaitsDeps {
   holder(): string
   /** Takes all amounts now, or none. */
   tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean
-  /** A group has something to ask. */
+  /** A group has a lease request to send. */
   due(group: AskGroup): void
-  /** The log does not take what is said. */
+  /** The log does not take records. */
   isLogDown(): boolean
-  /** Nobody who waits for it may be served by what is free of it. */
+  /** The free amount of the account serves no waiting request. */
   unneeded(open: OpenAccount, nowMs: number): void
 }
 
-/** What can be said before the log is asked. `returns`: it has refused already, and others may give something back until then. */
+/**
+ * The result that is certain before a lease request is sent. `returns`: the log has refused already, and other holders
+ * may give something back until then.
+ */
 type Outlook = Exclude<Taken, { kind: 'taken' }> | { readonly kind: 'returns'; readonly open: OpenAccount }
 
 export class BudgetWaits {
@@ -45,7 +54,7 @@ export class BudgetWaits {
   /** Requests under way, by number. */
   readonly #asked = new Map<number, AskGroup>()
   #waiting = 0
-  /** The slowest answer of late: from when something was asked until the answer was read. */
+  /** The decayed maximum of response times: from sending a lease request until its verdict was read. */
   #answerMs = 0
   #closed = false
 
@@ -85,7 +94,7 @@ export class BudgetWaits {
     return promise
   }
 
-  /** Serves whoever can be served now, in order, and asks for the next. */
+  /** Serves the requests that can be served now, in order, and sends the lease request of the next one. */
   look(): void {
     if (this.#waiting === 0) return
     const nowMs = this.deps.monotonicMs()
@@ -127,13 +136,13 @@ export class BudgetWaits {
     for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
   }
 
-  /** Nobody waits any more. */
+  /** Ends all waits; later ones are refused. */
   close(): void {
     this.#closed = true
     this.clear()
   }
 
-  /** Whoever waits is sent away, and what was asked is not waited for. */
+  /** Ends all waits as unreachable, and ignores the verdicts of lease requests under way. */
   clear(): void {
     const groups = [...this.#groups.values()]
     this.#groups.clear()
@@ -182,10 +191,13 @@ export class BudgetWaits {
     for (const open of waiter.opens) this.deps.unneeded(open, nowMs)
   }
 
-  /** The log has not answered in the usual time: whoever was heard by it, or stands behind what it takes now, waits on. */
+  /**
+   * The log has not responded in the usual time: a request waits on when it was sent, is parked, or is next in line
+   * while the log takes records.
+   */
   #late(waiter: Waiter, group: AskGroup): void {
     const giveUp = (): void => this.#giveUp(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
-    // Nothing is said to a partition that is not read yet, so it takes nothing.
+    // No record is written to a partition before it is read.
     const isNext = group.due && this.deps.ledger.accounts(group.tenantId) !== null
     const isHeard = (group.sequence !== null || isNext || waiter.parked !== null) && !this.deps.isLogDown()
     if (isHeard && !waiter.done) waiter.timer = setTimeout(giveUp, LATE_MS - WAIT_MS)
@@ -199,7 +211,7 @@ export class BudgetWaits {
     setTimeout(() => this.#refuseParked(group), Math.ceil(open.returnsUntilMs - nowMs) + 1)
   }
 
-  /** Refuses those whose time is over, but not while the log is asked for them once more. */
+  /** Refuses those whose time is over, but not while a lease request is under way. */
   #refuseParked(group: AskGroup): void {
     if (group.isAsking) return
     const nowMs = this.deps.monotonicMs()
@@ -223,7 +235,10 @@ export class BudgetWaits {
     for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'refused', reason, open })
   }
 
-  /** There is not enough: the others see it and give back what they do not need; whoever is not served by then is refused. */
+  /**
+   * There is not enough: other holders read the refusal and give back what they do not need; a request that is not
+   * served by then is refused.
+   */
   #spent(group: AskGroup, open: OpenAccount): void {
     const nowMs = this.deps.monotonicMs()
     open.returnsUntilMs = nowMs + Math.max(RETURNS_MS, RETURNS_ANSWERS * this.#answerMs)
@@ -231,7 +246,7 @@ export class BudgetWaits {
     const { ledger, holder } = this.deps
     for (const waiter of group.waiters) {
       if (waiter.done || waiter.parked !== null) continue
-      if (this.#hasRoom(waiter)) break // by now there is: it asks again, and those after it
+      if (this.#hasRoom(waiter)) break // there is enough by now: it and those after it get a new lease request
       if (!othersHold(ledger.accounts(open.tenantId), open.account, holder())) {
         this.#resolve(waiter, { kind: 'refused', reason: 'spent', open })
         continue
@@ -255,7 +270,7 @@ export class BudgetWaits {
     })
   }
 
-  /** What the fold says already: nobody would be granted this. Null: the log is to be asked. */
+  /** The result by the fold: a refusal that is certain. Null: a lease request is needed. */
   #outlook(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): Outlook | null {
     const closed = closedOf(opens)
     if (closed !== null) return closed
@@ -272,13 +287,16 @@ export class BudgetWaits {
   }
 }
 
-/** Beyond what is free here. What goes back from here and was not seen in the log yet stands there before anything that is asked now. */
+/**
+ * The amount beyond what is free here must fit into the account. Returns of this process that are not folded yet
+ * precede any new lease request in the log, so they count as free.
+ */
 const isRoomFor = (amount: Amount, { lease }: OpenAccount, account: Account): boolean => {
   const seen = account.holders.get(lease.holder)?.returned ?? NO_AMOUNT
   return fits(minus(minus(amount, lease.free()), minus(lease.returned, seen)), roomOf(account))
 }
 
-/** An account among them is closed: whoever waits need not. */
+/** The refusal of a closed account among them; null: none is closed. */
 const closedOf = (opens: readonly OpenAccount[]): Exclude<Taken, { kind: 'taken' }> | null => {
   for (const open of opens) if (open.isClosed) return { kind: 'refused', reason: open.bar!, open }
   return null

@@ -1,4 +1,5 @@
-// The leases of this process: reserved from in memory, granted by the log, told to it, given back when others need them. Only this writes what a holder says.
+// The leases of this process: reserved from in memory, granted by the log, reported to it, given back when other
+// holders need them. Only this class writes records of a holder.
 import { type Account, accountId } from '../../domain/budgets/account.ts'
 import { type Amount, isNothing } from '../../domain/budgets/amount.ts'
 import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
@@ -25,7 +26,7 @@ export interface LeasesDeps {
   newEpoch(): string
 }
 
-/** So many are said to be left out of records, for the life of the process. */
+/** Bound of the diagnostics about left-out budgets, for the life of the process. */
 const MOST_LEFT_OUT = 256
 
 const isOwn = ({ type, data }: BudgetEvent, holder: string): boolean =>
@@ -35,12 +36,12 @@ export class BudgetLeases {
   readonly ledger: BudgetLedger
   /** By account. */
   readonly opens = new Map<string, OpenAccount>()
-  /** Of a holder that was retired while it lived: still told, never spent from. */
+  /** Accounts of a holder that was retired while it was live: still reported, never spent from. */
   readonly former = new Set<OpenAccount>()
   readonly #waits: BudgetWaits
   readonly #writer: BatchWriter
   readonly #sender: BudgetSender
-  /** Budgets that were said to be left out. */
+  /** Budgets with a diagnostic that they were left out. */
   readonly #leftOut = new Set<string>()
   #closing = false
   holder: string
@@ -64,8 +65,8 @@ export class BudgetLeases {
       monotonicMs: deps.monotonicMs,
       next: (partition) => this.#next(partition),
       written: (batch) => {
-        for (const open of batch.told) open.announcedNow()
-        // A request may have begun to take of it meanwhile: what it charges is told once it is done.
+        for (const open of batch.told) open.toldNow()
+        // A request may have begun to draw from it meanwhile: its charge is reported once it is done.
         for (const open of batch.closed) if (open.isIdle && open.neededFrom === null) this.former.delete(open)
       },
       failed: (batch) => {
@@ -76,7 +77,7 @@ export class BudgetLeases {
     })
   }
 
-  /** Since when the log does not take what is told (monotonic); null: it does. */
+  /** Since when the log does not take reports (monotonic); null: it does. */
   get downSinceMs(): number | null {
     return this.#sender.downSinceMs
   }
@@ -110,14 +111,20 @@ export class BudgetLeases {
     return opened
   }
 
-  /** Of what is closed because the process stops: requests under way go on with its sums, or those would be told twice, and otherwise. */
+  /**
+   * An account that is closed because the process stops: requests under way continue with its sums, since a second
+   * lease of the same holder would report other sums.
+   */
   #closedOf(id: string): OpenAccount | undefined {
     if (!this.#closing) return undefined
     for (const open of this.former) if (open.account === id && open.lease.holder === this.holder) return open
     return undefined
   }
 
-  /** Reserves all that is drawn or nothing. Waits, for a bounded time, only when a lease does not hold enough, or others wait for it. */
+  /**
+   * Reserves all that is drawn or nothing. Waits, for a bounded time, only when a lease does not hold enough, or when
+   * earlier requests wait for it.
+   */
   take(draws: readonly Draw[]): Taken | Promise<Taken> {
     const nowMs = this.deps.monotonicMs()
     if (!canDraw(draws, nowMs)) return this.#waits.wait(...drawn(draws), nowMs)
@@ -128,12 +135,12 @@ export class BudgetLeases {
     return TAKEN
   }
 
-  /** The log is to be told what is new of an account. */
+  /** Writes what is new of an account to the log. */
   tell({ tenantId }: OpenAccount): void {
     this.#sender.run(this.ledger.partitionOf(tenantId))
   }
 
-  /** Something was let go of: whoever waits looks again, and what others need is given back. */
+  /** An amount was released: waiting requests are served again, and an amount that other holders need is given back. */
   freed(open: OpenAccount): void {
     if (this.former.has(open)) {
       open.lease.untoldSinceMs ??= this.deps.monotonicMs()
@@ -145,19 +152,25 @@ export class BudgetLeases {
     }
   }
 
-  /** Nobody here needs what is free of it, and others may. */
+  /** Gives back the free amount of a contended account. */
   #giveBackContended(open: OpenAccount, nowMs: number): void {
     if (!this.former.has(open) && open.isContended(nowMs)) this.giveBack(open, nowMs)
   }
 
-  /** A request's records had no room for it: it only counts, and does not count this. Said once of each budget. */
+  /**
+   * The records of a request had no room for this account: the budget is only counted, and does not count this request.
+   * One diagnostic for each budget.
+   */
   leftOut({ line: { row }, account }: OpenAccount): void {
     if (this.#leftOut.has(row.id) || this.#leftOut.size >= MOST_LEFT_OUT) return
     this.#leftOut.add(row.id)
     this.deps.diagnostics.warn('budget_left_out', { budget: row.id, account })
   }
 
-  /** An attempt has cost more than it had reserved. From now on nothing is taken of the account here; the others hear of it by the log. */
+  /**
+   * An attempt has cost more than it had reserved. From now on this process takes nothing of the account; other holders
+   * read the overrun in the log.
+   */
   overran(open: OpenAccount): void {
     const account = this.ledger.account(open.tenantId, open.account)
     for (const each of new Set([open, this.opens.get(open.account) ?? open])) {
@@ -167,7 +180,7 @@ export class BudgetLeases {
     this.#waits.look()
   }
 
-  /** Nothing of it may be spent any more but what is reserved: the rest goes back whoever waits for it. */
+  /** Only reserved amounts may still be spent: the rest goes back, even while requests wait for it. */
   #void(open: OpenAccount): void {
     const free = open.lease.free()
     if (isNothing(free)) return
@@ -182,7 +195,10 @@ export class BudgetLeases {
     this.tell(open)
   }
 
-  /** Ends what waits and closes the leases, as far as nothing is under way; for so long at most. What is told too late stands in the spool. */
+  /**
+   * Ends the waits and closes the leases without requests under way, within this time. Amounts that are not reported in
+   * time are in the spool.
+   */
   async close(limitMs: number): Promise<void> {
     this.#waits.close()
     this.#closing = true
@@ -197,7 +213,7 @@ export class BudgetLeases {
     await this.ledger.close()
   }
 
-  /** The same for whoever has waited. */
+  /** `take` for a request that has waited. */
   #tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean {
     for (let i = 0; i < opens.length; i++)
       if (!opens[i]!.has(amounts[i]!.nano_usd, amounts[i]!.tokens, nowMs)) return false
@@ -212,7 +228,10 @@ export class BudgetLeases {
     this.tell(open)
   }
 
-  /** The first record of the spool that is needed to know what was spent, should this process die; Infinity: all of it is told. */
+  /**
+   * The first record of the spool that is needed to recover what was spent if this process dies; Infinity: all of it is
+   * reported.
+   */
   neededFrom(): number {
     let needed = Number.POSITIVE_INFINITY
     for (const open of this.opens.values()) needed = Math.min(needed, open.neededFrom ?? needed)
@@ -252,7 +271,10 @@ export class BudgetLeases {
     if (verdict?.kind === 'granted') this.#unneeded(changed, nowMs)
   }
 
-  /** What nobody waits for any more goes back, where others are short of it, or where it was granted by terms that were changed meanwhile: there may be less now. */
+  /**
+   * Gives back free amounts where other holders are short of them, or where they were granted by earlier terms: the
+   * limits may be lower now.
+   */
   #unneeded(changed: readonly Account[], nowMs: number): void {
     for (const { account, height } of changed) {
       const open = this.opens.get(account)
@@ -261,7 +283,10 @@ export class BudgetLeases {
     }
   }
 
-  /** `isNews`: its own record. Seen in the log, so that it cannot have been retired before: from when it was sent on it is good for its time. */
+  /**
+   * `isNews`: the record is this process's own. A record of the holder in the log proves that it was not retired
+   * before; the lease is valid from when the record was sent.
+   */
   #granted(open: OpenAccount, { granted, closed }: Holder, isNews: boolean, nowMs: number): void {
     open.granted(granted, nowMs)
     if (open.sentAtMs === null || closed || !isNews) return
@@ -269,7 +294,7 @@ export class BudgetLeases {
     open.sentAtMs = null
   }
 
-  /** Somebody else is short of what this process may hold. */
+  /** Another holder is short of an account from which this process may lease. */
   #contended(asks: readonly { readonly account: string }[], nowMs: number): void {
     for (const { account } of asks) {
       const open = this.opens.get(account)
@@ -279,7 +304,10 @@ export class BudgetLeases {
     }
   }
 
-  /** This instance was retired while it lived (it was silent for very long): it goes on under another name; what it holds it may not spend, and says what it spent. */
+  /**
+   * This instance was retired while it was live (it was silent for very long): it continues under another holder name.
+   * Leases of the former name are not spent from, and what was spent of them is reported.
+   */
   #renew(): void {
     const nowMs = this.deps.monotonicMs()
     this.holder = `${this.deps.instance}.${this.deps.newEpoch()}`
@@ -292,7 +320,7 @@ export class BudgetLeases {
       next.goesOnFrom(open, this.ledger.account(open.tenantId, id))
       this.opens.set(id, next)
     }
-    // Those who wait would ask in the old name.
+    // Waiting requests would request leases under the former name.
     this.#waits.clear()
     for (const open of this.former) this.tell(open)
     this.deps.diagnostics.warn('budget_holder_retired', { holder: this.holder })

@@ -1,4 +1,5 @@
-// The accounts of budgets, folded from the partitions of `gateway.budgets.v1` that this process needs. Read only: who writes is `leases.ts`.
+// The accounts of budgets, folded from the partitions of `gateway.budgets.v1` that this process needs. Read only:
+// `leases.ts` writes.
 import type { Account, Accounts, LeaseRefusal, LeaseVerdict } from '../../domain/budgets/account.ts'
 import { AccountBook } from '../../domain/budgets/account-book.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
@@ -13,7 +14,9 @@ import { partitionOf, TOPICS } from '../../log/topics.ts'
 
 const BUDGETS = TOPICS.budgets.name
 const RETRY_MS = 500
-/** Accounts are stated every hour: a reader begins so far back, and reads all that is kept where that does not do. */
+/**
+ * Accounts are stated every hour: a reader begins so far back, and reads the whole partition where that is not enough.
+ */
 const RECENT_MS = 9_000_000
 const STATED_WITHIN_MS = 3_900_000
 
@@ -44,7 +47,7 @@ class Partition {
   readonly books = new Map<string, AccountBook>()
   /** Running maximum of append times. */
   logAtMs = 0
-  /** The first offset that is kept, and where reading began. */
+  /** The first offset of the partition, and where reading began. */
   start = 0
   from = 0
   next = 0
@@ -53,7 +56,9 @@ class Partition {
   readonly whenCaughtUp = Promise.withResolvers<void>()
   /** Log time of the first record that was read. */
   firstAtMs: number | null = null
-  /** Long enough after the first record somebody stated accounts: those that had any were all stated in between. */
+  /**
+   * A writer has stated accounts long enough after the first record: all accounts with holders were stated in between.
+   */
   #isStated = false
   /** Accounts that were opened before this log time may have expired unseen. Null: none has. */
   forgottenMs: number | null = null
@@ -82,7 +87,7 @@ class Partition {
 export class BudgetLedger {
   readonly #partitions = new Map<number, Partition>()
   readonly #closing = new AbortController()
-  /** So far this clock is ahead of the log's, where it was seen to be. */
+  /** How far this clock runs ahead of the log's, as last observed. */
   #aheadMs = 0
   readonly #work: Promise<void>[] = []
 
@@ -97,7 +102,10 @@ export class BudgetLedger {
     return this.#of(tenantId).whenCaughtUp.promise
   }
 
-  /** Begins to read all that is kept of any tenant, whoever has a budget; resolves once all that stood there is folded. Throws what the log throws. */
+  /**
+   * Begins to read all partitions with accounts of any tenant; resolves once their records up to the present end are
+   * folded. Throws what the log throws.
+   */
   async followAll(): Promise<void> {
     const numbers = Array.from({ length: this.deps.partitions() }, (_, number) => number)
     await Promise.all(
@@ -128,21 +136,24 @@ export class BudgetLedger {
     return forgottenMs !== null && Math.max(Date.parse(created_at), windowStartMs) < forgottenMs
   }
 
-  /** The later of this clock and log time: windows end for everybody alike. */
+  /** The later of this clock and log time: windows end at the same time for all instances. */
   nowMs(tenantId: string): number {
     return Math.max(this.trusted(this.deps.nowMs()), this.#of(tenantId).logAtMs)
   }
 
-  /** A moment of this clock, less what it was seen to be ahead of the log's. */
+  /** A moment of this clock, corrected by the observed lead over the log's. */
   trusted(atMs: number): number {
     return atMs - this.#aheadMs
   }
 
-  /** A lease was refused for its window: in which moment's window the request falls instead. Null: there was another reason. */
+  /**
+   * A lease was refused for its window: a moment in the window that the request falls into instead. Null: there was
+   * another reason.
+   */
   otherwise(tenantId: string, reason: LeaseRefusal, { startMs, endMs }: WindowBounds): number | null {
     if (reason !== 'early' && reason !== 'ended') return null
     const { logAtMs } = this.#of(tenantId)
-    // What refused it has just been folded: it says what time the log has.
+    // The refusing record has just been folded: log time is current.
     if (reason === 'early' || this.#aheadMs > 0) this.#aheadMs = Math.max(0, this.deps.nowMs() - logAtMs)
     if (reason === 'early') {
       this.deps.diagnostics.warn('clock_ahead', { ahead_ms: this.#aheadMs })
@@ -211,7 +222,8 @@ export class BudgetLedger {
         end ??= await this.#begin(number, partition)
         await this.#follow(number, partition, end, signal)
       } catch (error) {
-        // A log that was replaced or cut as a whole shows in the control topic, which stops the start; here it is only waited out.
+        // A log that was replaced or cut as a whole shows in the control topic, which stops the start; here the reader
+        // only waits.
         if (!signal.aborted) diagnostics.warn('budgets_read_failed', { partition: number, error })
         // What was to be read may have expired meanwhile.
         if (!partition.caughtUp) end = null

@@ -10,11 +10,11 @@ import type { BudgetLine } from './applicable.ts'
 
 /** How long a lease is usable after its last record: in log time, and never longer by this process's own clock. */
 export const LEASE_MS = 60_000
-/** Somebody else was refused: what is not needed is given back at once for so long. */
+/** Another holder was refused: for so long, free amounts are given back at once. */
 const CONTENDED_MS = 10_000
-/** A refusal stands for so long without asking again, unless the account changes. */
+/** A refusal holds for so long without a new lease request, unless the account changes. */
 const REFUSED_MS = 1_000
-/** Of what is left, a holder takes at most this share ahead of need. */
+/** A holder leases at most one part in so many of what is left ahead of need. */
 const AHEAD_SHARE = 8
 /** And as much as it draws in this time, or as so many reservations like the last. */
 const AHEAD_MS = 2_000
@@ -33,7 +33,7 @@ export class OpenAccount {
   contendedUntilMs = 0
   /** After a refusal others may give back what they do not need until then (monotonic). */
   returnsUntilMs = Number.NEGATIVE_INFINITY
-  /** When the first record of it was sent that was not seen in the log yet (monotonic); null: there is none. */
+  /** When the first record was sent that is not folded yet (monotonic); null: there is none. */
   sentAtMs: number | null = null
   /** Monotonic, and how much was granted then. */
   grantedAtMs = 0
@@ -42,12 +42,17 @@ export class OpenAccount {
   lastDrawTokens = 0
   /** Why nothing may be taken of the lease whatever is left of it; null: nothing is against it. */
   bar: Closing | null = null
-  /** More is taken of the account than its limits say. */
+  /** More is committed of the account than its limits allow. */
   #isOverdrawn = false
-  /** It is closed up to this height, by the fold; and by overruns of this process, which the log may not have been told yet. */
+  /**
+   * The height up to which the account is closed, by the fold and by overruns of this process, which may be unreported.
+   */
   #closedUpTo = -1
   #overranUpTo = -1
-  /** The record of the spool from which on outcomes are charged that the log was not told of, and was not yet seen to take. Null: none. */
+  /**
+   * The first record of the spool whose outcomes charge amounts that are unreported, or reported but not folded. Null:
+   * none.
+   */
   untoldFrom: number | null = null
   #tellingFrom: number | null = null
   /** Of outcomes that charge it and are not recorded yet. */
@@ -74,7 +79,7 @@ export class OpenAccount {
     this.#isOverdrawn = !fits(committed(account), { nano_usd, tokens })
   }
 
-  /** An attempt was billed more than it had reserved: the account is closed here before the log is told. */
+  /** An attempt was billed more than it had reserved: the account is closed here before the report is written. */
   overran(account: Account | undefined): void {
     this.#overranUpTo = Math.max(this.line.row.height, account?.height ?? 0)
     this.bar ??= 'overrun'
@@ -91,7 +96,7 @@ export class OpenAccount {
     return this.bar !== null || this.#isOverdrawn
   }
 
-  /** It is closed, and nobody has set its limits since: there is nothing to ask for. */
+  /** It is closed, and its limits were not set since: no lease request is sent. */
   get isClosed(): boolean {
     return this.bar !== null && this.line.opensAt <= Math.max(this.#closedUpTo, this.#overranUpTo)
   }
@@ -113,8 +118,8 @@ export class OpenAccount {
     this.untoldFrom = this.#unrecorded[0] ?? null
   }
 
-  /** The batch stands in the log. */
-  announcedNow(): void {
+  /** The batch was written to the log. */
+  toldNow(): void {
     this.#tellingFrom = null
   }
 
@@ -124,7 +129,7 @@ export class OpenAccount {
     this.#tellingFrom = null
   }
 
-  /** The first record of the spool that is needed to know what was spent, should this process die. */
+  /** The first record of the spool that is needed to recover what was spent if this process dies. */
   get neededFrom(): number | null {
     return this.#tellingFrom ?? this.untoldFrom
   }
@@ -134,7 +139,7 @@ export class OpenAccount {
     return this.users === 0 && this.lease.isIdle
   }
 
-  /** Whether so much can be taken of the lease now. */
+  /** Whether the lease has this amount free now. */
   has(nanoUsd: number, tokens: number, nowMs: number): boolean {
     return this.bar === null && this.lease.has(nanoUsd, tokens, nowMs)
   }
@@ -158,7 +163,7 @@ export class OpenAccount {
     return nowMs >= this.returnsUntilMs && nowMs - this.returnsUntilMs < REFUSED_MS
   }
 
-  /** Somebody waits who may yet be served of what is free here. */
+  /** A waiting request may yet be served from what is free here. */
   get isNeeded(): boolean {
     return this.waiting > this.parked || (this.waiting > 0 && this.asking)
   }
@@ -169,7 +174,7 @@ export class OpenAccount {
     return 2 * freeNanoUsd < this.lastGrant.nano_usd || 2 * freeTokens < this.lastGrant.tokens
   }
 
-  /** What to ask for beyond what is needed now. */
+  /** The amount to request beyond the present need. */
   ahead(
     nowMs: number,
     account: Account | undefined,
@@ -188,7 +193,7 @@ export class OpenAccount {
     }
   }
 
-  /** The fold says how much is granted in all. */
+  /** Takes over the granted sum of the fold. */
   granted(all: Amount, nowMs: number): void {
     const more = minus(all, this.lease.granted)
     this.lease.granted = all
@@ -211,14 +216,17 @@ export class OpenAccount {
   }
 }
 
-/** What the partition has to know of a budget, as its row says it now. `saysLimitsHeight`: all instances understand when its limits were set. */
+/**
+ * The terms of a budget for its partition, from its present row. `saysLimitsHeight`: all instances support the height
+ * at which limits were set.
+ */
 export const termsOf = (row: BudgetRow, saysLimitsHeight: boolean) => {
   const { height, limit_nano_usd, limit_tokens, soft_limit_nano_usd, enforcement } = row
   const limits = { limit_nano_usd, limit_tokens, soft_limit_nano_usd }
   return { height, ...(saysLimitsHeight ? { limits_height: limitsHeightOf(row) } : {}), ...limits, enforcement }
 }
 
-/** Whether anybody else holds of an account what is not spent. */
+/** Whether another holder has an unspent amount of an account. */
 export const othersHold = (accounts: Accounts | null, id: string, holder: string): boolean => {
   for (const other of accounts?.get(id)?.holders.values() ?? []) {
     if (other.holder === holder || other.closed) continue

@@ -1,5 +1,6 @@
-// One account of a request, over all of its attempts: what is held of its lease, what attempts have cost, what the one under way may cost.
-// Plain numbers, and one object for each request and account: amounts as objects were a tenth of what a request costs.
+// One account of a request, over all of its attempts: what is reserved of its lease, what attempts have cost, what the
+// attempt under way may cost. Plain numbers, and one object for each request and account: amounts as objects take a
+// large share of a request's time.
 import { rest, sum } from '../../domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../../domain/budgets/lease.ts'
@@ -24,17 +25,20 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
   /** Of what is counted, what is beyond its reservation. */
   overrunNanoUsd = 0
   overrunTokens = 0
-  /** The attempt under way falls under it, and may cost so much of what it leases. */
+  /** The attempt under way falls under the account, with this bound on what it leases. */
   isBound = false
   boundNanoUsd = 0
   boundTokens = 0
-  /** What an attempt asks for: that it may cost so much, for which so much more is to be reserved. */
+  /** The requested bound of an attempt, and the further reservation that it needs. */
   isAsked = false
   askedNanoUsd = 0
   askedTokens = 0
   drawNanoUsd = 0
   drawTokens = 0
-  /** Of an outcome that is about to be recorded: the sums with it (null: it charges nothing), and what was reserved and not spent. */
+  /**
+   * For an outcome that is about to be recorded: the sums that include it (null: it charges nothing), and what was
+   * reserved and not spent.
+   */
   total: LeaseSums | null = null
   restNanoUsd = 0
   restTokens = 0
@@ -57,7 +61,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     return this.spentNanoUsd > 0 || this.spentTokens > 0 || this.countedNanoUsd > 0 || this.countedTokens > 0
   }
 
-  /** An attempt that may cost so much, or so much more than the one under way. */
+  /** Requests the bound of a new attempt, or a higher bound of the one under way. */
   ask({ nanoUsd, tokens }: Bound, isMore: boolean): void {
     const money = this.leasesMoney ? (nanoUsd ?? 0) : 0
     const leasedTokens = this.leasesTokens ? tokens : 0
@@ -68,7 +72,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     this.drawTokens = rest(sum(this.spentTokens, this.askedTokens), this.heldTokens)
   }
 
-  /** What was asked for is reserved. */
+  /** The requested amount is reserved. */
   granted(): void {
     this.isAsked = false
     this.isBound = true
@@ -79,7 +83,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     this.heldTokens = sum(this.heldTokens, this.drawTokens)
   }
 
-  /** What the request may come to with the attempt under way, as its record says it; null: nothing. */
+  /** The most that the request may cost with the attempt under way, for its record; null: nothing. */
   part(): BudgetPart | null {
     const { lease, isLeased: leased } = this
     const nano_usd = sum(sum(this.spentNanoUsd, this.countedNanoUsd), this.isBound ? this.boundNanoUsd : 0)
@@ -88,7 +92,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     return { account: lease.account, holder: lease.holder, leased, nano_usd, tokens }
   }
 
-  /** Lets go of what is held beyond what stands in the record; answers whether there was something. */
+  /** Releases what is reserved beyond what the record contains; returns whether there was something. */
   trim(): boolean {
     const nanoUsd = rest(this.heldNanoUsd, sum(this.spentNanoUsd, this.isBound ? this.boundNanoUsd : 0))
     const tokens = rest(this.heldTokens, sum(this.spentTokens, this.isBound ? this.boundTokens : 0))
@@ -99,7 +103,9 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     return true
   }
 
-  /** The attempt under way has ended; without a cost it was not made. Answers whether it went beyond what was reserved. */
+  /**
+   * The attempt under way has ended; without a cost it was not made. Returns whether it went beyond what was reserved.
+   */
   end(cost: Cost | null): boolean {
     if (!this.isBound) return false
     this.isBound = false
@@ -125,7 +131,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     return overNanoUsd > 0 || overTokens > 0
   }
 
-  /** Charges its lease with all of it; answers what the outcome says of it, null: nothing. */
+  /** Charges its lease with the whole cost; returns the charge for the outcome, null: nothing. */
   charge(): BudgetCharge | null {
     const { lease, isLeased: leased, overrunNanoUsd } = this
     lease.release(this.spentNanoUsd, this.spentTokens)

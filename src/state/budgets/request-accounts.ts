@@ -13,7 +13,7 @@ export interface Charged extends Leases {
 }
 
 export interface Named<Entry> {
-  /** Of the accounts that the attempt falls under, those that it is held to. */
+  /** Of the accounts of the attempt, those that limit it. */
   readonly opens: OpenAccount[]
   /** What is no longer counted, to make room for them. */
   readonly dropped: readonly Entry[]
@@ -26,8 +26,9 @@ export const isLeased = ({ leasesMoney, leasesTokens }: Leases): boolean => leas
 export const hasRoomFor = (entries: readonly unknown[], more: number): boolean => entries.length + more <= MOST_ACCOUNTS
 
 /**
- * The accounts that the records name once the next attempt is begun: those of it, and those that attempts before have charged; windows may have ended
- * between them, so that a budget has two. Where they are too many, what is only counted stands back. Null: what is spent from leases is too many by itself.
+ * The accounts that the records name once the next attempt begins: those of it, and those that earlier attempts have
+ * charged; windows may have ended between them, so that a budget has two. Where they are too many, counted budgets are
+ * left out first. Null: the leased ones alone are too many.
  */
 export const namedWith = <Entry extends Charged>(
   entries: readonly Entry[],

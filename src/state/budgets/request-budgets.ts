@@ -1,5 +1,6 @@
-// What one request holds of the budgets that it falls under: reserved before each attempt, charged by its settlement, once and all together.
-// A reservation is let go of only behind a record that no longer names it: what a crash leaves open never adds up to more than the leases held.
+// What one request reserves of its budgets: reserved before each attempt, charged by its settlement, once and all
+// together. A reservation is released only behind a record that no longer names it: what a crash leaves open never adds
+// up to more than the leases held.
 import type { Limits } from '../../domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { BudgetLine, TenantLines } from './applicable.ts'
@@ -17,7 +18,10 @@ const WINDOW_TRIES = 3
 
 export class RequestBudgets {
   readonly #entries: RequestAccount[] = []
-  /** Those that are asked of, in the order of the budgets: whoever asks for the same accounts waits in one line, and hears of the same one why not. */
+  /**
+   * The accounts of a reservation, in the order of the budgets: requests for the same accounts wait in one queue, and
+   * get the same refusal.
+   */
   #asked: readonly RequestAccount[] = this.#entries
   #settled = false
   /** An outcome is about to be recorded. */
@@ -27,14 +31,17 @@ export class RequestBudgets {
     private readonly leases: BudgetLeases,
     private readonly tenantId: string,
     private readonly lines: TenantLines,
-    /** Those that hold whoever answers. */
+    /** Those that apply with every candidate. */
     private readonly whole: readonly BudgetLine[],
     private readonly atMs: number,
     /** The number of the spool's next record. */
     private readonly spoolEnd: () => number,
   ) {}
 
-  /** Reserves the bound of an attempt of every account that it falls under, or of none: null, or why not. Waits only for leases that are used up. */
+  /**
+   * Reserves the bound of an attempt in every account that it falls under, or in none. Returns null, or the refusal.
+   * Waits only for leases that are used up.
+   */
   reserve(providerId: string, model: string, bound: Bound): BudgetRefusal | null | Promise<BudgetRefusal | null> {
     const own = this.lines.ofCandidate(providerId, model)
     const lines = own.length === 0 ? this.whole : [...this.whole, ...own]
@@ -52,7 +59,9 @@ export class RequestBudgets {
     return taken.kind === 'taken' ? null : refusalOf(taken)
   }
 
-  /** What is reserved for the attempt under way: the least of its accounts. Null: none of them limits money, or tokens. */
+  /**
+   * The reservation of the attempt under way: the least of its accounts. Null: none of them limits money, or tokens.
+   */
   bound(): Limits {
     let nano_usd: number | null = null
     let tokens: number | null = null
@@ -64,7 +73,7 @@ export class RequestBudgets {
     return { nano_usd, tokens }
   }
 
-  /** What the request may come to with the attempt under way, as its record says it. Undefined: nothing. */
+  /** The most that the request may cost with the attempt under way, for its record. Undefined: nothing. */
   parts(): BudgetPart[] | undefined {
     const parts: BudgetPart[] = []
     for (const entry of this.#entries) {
@@ -74,7 +83,7 @@ export class RequestBudgets {
     return parts.length === 0 ? undefined : parts
   }
 
-  /** The attempt stands in the spool with its `parts`: what is held beyond them is free again. */
+  /** The attempt is recorded in the spool with its `parts`: reservations beyond them are free again. */
   recorded(): void {
     for (const entry of this.#entries) if (entry.trim()) this.leases.freed(entry.open)
   }
@@ -84,7 +93,10 @@ export class RequestBudgets {
     for (const entry of this.#entries) if (entry.end(cost)) this.leases.overran(entry.open)
   }
 
-  /** Charges everything, once. Call it right before the outcome is appended: what it answers stands in that record; then `outcomeWas`. */
+  /**
+   * Charges everything, once. Call it right before the outcome is appended: the record contains the returned charges;
+   * then call `outcomeWas`.
+   */
   settle(): BudgetCharge[] {
     const charges: BudgetCharge[] = []
     if (this.#settled) return charges
@@ -100,8 +112,8 @@ export class RequestBudgets {
   }
 
   /**
-   * What became of that outcome. Only now is the log told what it cost, and the rest of what was reserved is free: should a crash come first, all of
-   * that is settled as orphaned.
+   * The result of appending that outcome. Only now is its cost reported, and the rest of the reservation free: after a
+   * crash before this, the whole reservation is settled as orphaned.
    */
   outcomeWas(fate: OutcomeFate): void {
     if (!this.#isEnding) return
@@ -109,7 +121,7 @@ export class RequestBudgets {
     const nowMs = this.leases.deps.monotonicMs()
     for (const entry of this.#entries) {
       const { open, lease, total } = entry
-      // A lost one is charged by the next start: until then nobody may close the holder as one that has told all.
+      // The next start charges a lost outcome: until then the holder must not be closed as completely reported.
       if (fate !== 'lost') open.users--
       if (total !== null) open.recorded()
       if (fate === 'lost') lease.takeBack(entry, nowMs)
@@ -146,7 +158,7 @@ export class RequestBudgets {
     return taken.kind === 'taken' ? null : refusalOf(taken)
   }
 
-  /** Which accounts the attempt is held to where its records have no room for all of them; or why it may not be made. */
+  /** The accounts that limit the attempt, where its records have no room for all of them; or the refusal. */
   #named(lines: readonly BudgetLine[], atMs: number): OpenAccount[] | BudgetRefusal {
     const opens = lines.map((line) => this.leases.open(this.tenantId, line, atMs))
     const named = namedWith(this.#entries, opens)
@@ -166,7 +178,7 @@ export class RequestBudgets {
     const taken = await waiting
     if (taken.kind === 'taken') return null
     if (taken.kind !== 'refused' || this.#settled || tries >= WINDOW_TRIES) return refusalOf(taken)
-    // Its window has ended, or is far away, by the log's clock, whatever ours says.
+    // By log time its window has ended, or begins much later.
     const atMs = this.leases.ledger.otherwise(this.tenantId, taken.reason, taken.open)
     if (atMs === null) return refusalOf(taken)
     return this.#reserve(lines, bound, tries + 1, atMs)
@@ -187,7 +199,10 @@ export class RequestBudgets {
     return entry
   }
 
-  /** Takes what is asked for beyond what is held already. What is only counted needs no lease, and waits for none. */
+  /**
+   * Takes the requested amounts beyond those that are reserved already. A counted budget needs no lease, and waits for
+   * none.
+   */
   #take(): Taken | Promise<Taken> {
     const entries = this.#asked
     const taken = entries.some(isDrawing) ? this.leases.take(entries) : TAKEN
@@ -203,7 +218,7 @@ export class RequestBudgets {
       if (!entry.isAsked) continue
       if (!this.#settled) entry.granted()
       else if (entry.isLeased) {
-        // The request had ended meanwhile: nobody would ever let go of it.
+        // The request ended meanwhile: the amount would never be released.
         entry.isAsked = false
         entry.open.lease.release(entry.drawNanoUsd, entry.drawTokens)
         this.leases.freed(entry.open)

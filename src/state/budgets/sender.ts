@@ -1,4 +1,5 @@
-// Appends what the leases say, one batch after the other in each partition: what a holder says must stand in the order in which it was said.
+// Appends the records of leases, one batch after the other in each partition: records of a holder must be in the order
+// in which they were made.
 
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
@@ -12,21 +13,21 @@ export interface SenderDeps {
   readonly log: EventLog
   readonly diagnostics: Diagnostics
   monotonicMs(): number
-  /** What there is to say now; null: nothing. */
+  /** The next batch; null: there is nothing to write. */
   next(partition: number): Batch | null
-  /** It stands in the log. */
+  /** The batch is in the log. */
   written(batch: Batch): void
-  /** It does not, for certain or as far as anybody can tell before the process ends. */
+  /** The batch is not in the log, for certain or as far as the process can find out before it ends. */
   failed(batch: Batch): void
 }
 
 export class BudgetSender {
   /** Partitions that are written to now, or are to be. */
   readonly #running = new Map<number, Promise<void>>()
-  /** Of those, to be looked at once more. */
+  /** Of those, the ones that need another round. */
   readonly #again = new Set<number>()
   readonly #closing = new AbortController()
-  /** Since when the log does not take what is said (monotonic); null: it does. */
+  /** Since when the log does not take batches (monotonic); null: it does. */
   downSinceMs: number | null = null
 
   constructor(private readonly deps: SenderDeps) {}
@@ -35,7 +36,7 @@ export class BudgetSender {
     return this.#closing.signal.aborted
   }
 
-  /** Something is to be said, after this turn of the loop: what else comes up in it goes along. */
+  /** Writes after this iteration of the event loop, so that the batch contains all records of it. */
   run(partition: number): void {
     if (this.closed) return
     if (this.#running.has(partition)) {
@@ -52,7 +53,7 @@ export class BudgetSender {
     this.#running.set(partition, work)
   }
 
-  /** Waits for what is being said, for so long at most. */
+  /** Waits for the writes under way, within this time. */
   async close(limitMs: number): Promise<void> {
     const timer = setTimeout(() => this.#closing.abort(), limitMs)
     while (this.#running.size > 0 && !this.closed) await Promise.all(this.#running.values())
@@ -75,7 +76,10 @@ export class BudgetSender {
     }
   }
 
-  /** False: certainly not written. What may or may not have been is sent again, the same bytes, until it is certain: repeats change nothing. */
+  /**
+   * False: certainly not written. An indefinite append is sent again, the same bytes, until it is certain: repeats
+   * change nothing.
+   */
   async #append(partition: number, records: readonly NewRecord[]): Promise<boolean> {
     const { log, diagnostics, monotonicMs } = this.deps
     const { signal } = this.#closing

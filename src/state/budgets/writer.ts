@@ -1,4 +1,5 @@
-// Writes what concerns budgets beside the leases: alerts, statements, retirements, what dead processes spent. All of it is harmless twice.
+// Writes the records of budgets beside the leases: alerts, statements, retirements, spending of dead processes. Repeats
+// of them are harmless.
 import { statedIn } from '../../domain/budgets/account-book.ts'
 import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
 import { writeEnvelope } from '../../log/envelope.ts'
@@ -31,7 +32,7 @@ export class BudgetScribe {
 
   constructor(
     private readonly deps: ScribeDeps,
-    /** Its own: records are told apart by (instance, epoch, sequence). */
+    /** An epoch of its own: records are told apart by (instance, epoch, sequence). */
     private readonly epoch: string,
   ) {}
 
@@ -42,7 +43,7 @@ export class BudgetScribe {
     return { key: tenantId, value: this.#encoder.encode(text) }
   }
 
-  /** Throws LogUnavailable, or IndefiniteAppend: what was to be written may stand there in part. */
+  /** Throws LogUnavailable, or IndefiniteAppend: a part of the records may be written. */
   async append(tenantId: string, events: readonly BudgetEvent[], ledger: BudgetLedger): Promise<void> {
     let records: NewRecord[] = []
     let bytes = 0
