@@ -1,4 +1,4 @@
-// The appends of the commit queue: one at a time, and what is known of each afterwards.
+// The appends of the commit queue: one at a time, each with its outcome.
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, RecordRefused } from '../../log/port.ts'
@@ -48,12 +48,14 @@ export class Appender {
     }
   }
 
-  /** Ends the append under way when it carries one of these: nothing more is sent for a command whose time is over. */
+  /**
+   * Ends the append under way when it carries one of these: nothing more is sent for a command whose deadline is over.
+   */
   stop(attempts: readonly Attempt[]): void {
     if (this.#sending?.attempts.some((attempt) => attempts.includes(attempt))) this.#sending.stop.abort()
   }
 
-  /** Appends a turn, and waits until it is seen or the time is up. */
+  /** Appends a turn, and waits until it is folded or the time is up. */
   async askForTurn(limitMs: number): Promise<void> {
     const { log, live, instance, macKey, diagnostics } = this.deps
     const nonce = crypto.randomUUID()

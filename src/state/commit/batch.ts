@@ -1,4 +1,5 @@
-// One round of the commit queue: decides the commands that wait, one on top of the other, on an overlay of the state that is thrown away.
+// One round of the commit queue: decides the waiting commands, one on top of the other, on an overlay of the state that
+// is thrown away.
 import { CAUSE_KEPT_MS } from '../../domain/cause.ts'
 import { ControlState, eventIsActive, eventIsValid, type Folded, foldDecision } from '../../domain/control.ts'
 import { type Decision, type EventRecord, writeDecision } from '../../domain/kernel/decision.ts'
@@ -14,12 +15,15 @@ export const BATCH_BYTES = 256 * 1024
 export interface Attempt {
   readonly id: string
   readonly bytes: Uint8Array
-  /** The tip on which its batch was decided, and the decisions before it in the batch: while the tip is one of these it may still count. */
+  /**
+   * The tip on which its batch was decided, and the decisions before it in the batch: while the tip is one of these it
+   * may still count.
+   */
   readonly base: string
   readonly before: readonly string[]
   /** What it changed: as decided, then as this process folded it. */
   folded: Folded
-  /** It only tells every instance of its cause: nothing had to change. */
+  /** It only records its cause for all instances: nothing had to change. */
   readonly confirms: boolean
 }
 
@@ -27,7 +31,7 @@ export interface Attempt {
 export interface Waiting {
   readonly request: CommitRequest
   readonly deadlineMs: number
-  /** The end of the log, asked for after the command came in: a refusal counts only once that much is folded. */
+  /** The end of the log, requested after the command came in: a refusal counts only once that much is folded. */
   barrier: number | null
   asking: boolean
   /** Sent, and not known to be lost. */
@@ -36,7 +40,7 @@ export interface Waiting {
   answer(result: CommitResult | Error): void
 }
 
-/** What the state says to one command. */
+/** The result of deciding one command on the state. */
 export type Answer =
   | { readonly kind: 'decision'; readonly attempt: Attempt }
   /** Refused, or nothing to change: final only on the newest state, with nothing uncommitted below it. */
@@ -129,7 +133,10 @@ const requireWritable = (state: ControlState, events: readonly EventRecord[]): v
   }
 }
 
-/** What is recorded of a command that had nothing to change, so that all instances know its cause; null while not all live ones know such events. */
+/**
+ * The events that record the cause of a command that had nothing to change; null while some live instances do not
+ * support such events.
+ */
 const confirmation = (state: ControlState, { cause, about }: CommitRequest): EventRecord | null => {
   if (cause === null || cause === undefined || about === undefined) return null
   const event = unchangedWrite(state, about(state))

@@ -1,5 +1,5 @@
-// The commit queue: the only way anything is changed. Commands that wait are chained into one append; of several instances that append
-// at once the first in the log wins, and the others decide again.
+// The commit queue: the only way to change the configuration. Waiting commands are chained into one append; of several
+// instances that append at once the first in the log wins, and the others decide again.
 import { Rejection } from '../../domain/kernel/rejection.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../../log/port.ts'
@@ -11,7 +11,8 @@ import { TURN_AFTER_LOSSES } from '../write-turns.ts'
 import { Appender } from './append.ts'
 import { type Attempt, Batch, longestMs, resultOf, type Waiting } from './batch.ts'
 
-// How an append comes to carry many commands: those who were just answered are about to ask again, and the first of them must not be sent alone.
+// Batching: callers that just got a result are about to send the next command, so the first of these commands is not
+// sent alone.
 
 /** At most so long an append waits for as many commands as the last one carried. */
 const GATHER_MS = 2
@@ -25,7 +26,9 @@ export class Gathering {
     this.#carried = commands
   }
 
-  /** Waits when fewer commands wait than the last append carried. True when it did: the state may have moved meanwhile. */
+  /**
+   * Waits when fewer commands wait than the last append carried. True when it did: the state may have moved meanwhile.
+   */
   async waited(waiting: () => number): Promise<boolean> {
     const expected = this.#carried
     if (waiting() >= expected) return false
@@ -42,11 +45,14 @@ export interface CommitDeps {
   readonly macKey: Uint8Array
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
-  /** Names this process to the others: stands in its decisions and turns. Another one for each process, also of one machine. */
+  /**
+   * Name of this process for the others: part of its decisions and turns. Different for each process, also on one
+   * machine.
+   */
   readonly instance: string
   /** What a command has in all. */
   readonly limitMs?: number
-  /** After an append whose answer was lost: how long the log is read forward before the command is decided again. */
+  /** After an append whose result was lost: how long the log is read forward before the command is decided again. */
   readonly lookMs?: number
   /** After an append that certainly did not happen: how long until the next try. */
   readonly retryMs?: number
@@ -56,7 +62,10 @@ export interface CommitQueue {
   readonly commit: Commit
   /** Commands under way, and appends that another instance beat, since the start. */
   status(): { readonly waiting: number; readonly losses: number; readonly turns: number }
-  /** Takes no more commands and waits so long (default: not at all) for those under way; then answers what is left with CommitFailure and sends nothing more. */
+  /**
+   * Takes no more commands and waits so long (default: not at all) for those under way; then ends the rest with
+   * CommitFailure and sends nothing more.
+   */
   close(withinMs?: number): Promise<void>
 }
 
@@ -231,7 +240,10 @@ class Queue {
     return batch.attempts
   }
 
-  /** Answers a refusal or a no-op, unless the log may hold something newer than what it was decided on, or what was sent for it may count yet: on top of a decision whose own time was over it may have been none. */
+  /**
+   * Ends a command with a refusal or a no-op, unless the log may hold something newer than what it was decided on, or
+   * an attempt of it may still count: on top of an attempt whose own time was over it may have been a no-op.
+   */
   #final(waiting: Waiting, result: CommitResult | Rejection): void {
     if (waiting.attempts.some((attempt) => this.#mayCount(attempt))) return
     const repeated = !(result instanceof Rejection) && result.repeated
@@ -260,7 +272,7 @@ class Queue {
     else waiting.answer(resultOf(counted))
   }
 
-  /** Not seen yet, and the tip is still one on which it would count. */
+  /** It is not folded yet, and the tip is still one on which it would count. */
   #mayCount({ id, base, before }: Attempt): boolean {
     const { live } = this.deps
     return live.verdictOf(id) === null && (live.tip === base || before.includes(live.tip))
@@ -285,7 +297,8 @@ class Queue {
     }
     if (this.#alone > 0) this.#alone -= 1
     const open = () => batch.some((attempt) => this.#open.has(attempt.id) && this.#mayCount(attempt))
-    // Written: it will be seen. Unknown: read forward for a while, then decide again; at most one of the two can count.
+    // Written: it will be folded. Unknown: read forward for a while, then decide again; at most one of the two can
+    // count.
     const waitMs = outcome === 'written' ? longestMs(this.waiting) : (this.deps.lookMs ?? LOOK_MS)
     await live.changed.until(() => !open() || this.#closed || live.refusal() !== null, waitMs)
     if (batch.some(({ id }) => live.verdictOf(id) === 'counted')) this.#lossesInARow = 0

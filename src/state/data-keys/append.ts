@@ -18,8 +18,9 @@ export const recordOfKey = (origin: Origin, wrapped: WrappedKey, atMs: number): 
 }
 
 /**
- * Appends wrapped keys, or the tombstone (a value of null) of one, in one piece, until it is certain; a further copy of the same records changes nothing.
- * Throws CommitFailure when it is not certain within 5 s or when `closing` is aborted.
+ * Appends wrapped keys, or the tombstone (a value of null) of one, in one piece, until it is certain; a further copy of
+ * the same records changes nothing. Throws CommitFailure when it is not certain within 5 s or when `closing` is
+ * aborted.
  */
 export const appendToKeys = async (
   log: EventLog,

@@ -1,4 +1,5 @@
-// The wrapped keys of this data folder: what lets a start with the brokers down open its credentials. Useless without the master key.
+// The wrapped keys of this data folder: they let a start with the brokers down open its credentials. Useless without
+// the master key.
 import { chmod, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
@@ -22,7 +23,10 @@ export const readCachedKeys = async (dataDir: string): Promise<readonly WrappedK
   }
 }
 
-/** Replaces the file: beside, synced, then renamed. Drafts that a crash left go: they may hold keys that were erased since. */
+/**
+ * Replaces the file: beside, synced, then renamed. Removes drafts of a crash: they may hold keys that were erased
+ * since.
+ */
 const writeCachedKeys = async (dataDir: string, keys: readonly WrappedKey[], nowMs: number): Promise<void> => {
   await mkdir(dataDir, { recursive: true, mode: 0o700 })
   const draft = join(dataDir, `${FILE}.${process.pid}.draft`)
@@ -49,9 +53,9 @@ const removeOld = async (path: string, nowMs: number): Promise<void> => {
 }
 
 interface KeyCacheDeps {
-  /** Null: nothing is kept. */
+  /** Null: nothing is stored. */
   readonly dataDir: string | null
-  /** What is to be kept now; null while that is not known. */
+  /** The keys to store now; null while they are incomplete. */
   readonly keys: () => readonly WrappedKey[] | null
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics

@@ -1,5 +1,6 @@
-// What is captured of a tenant's requests is sealed under data keys of that tenant, made with the first use. Erasing them erases the content wherever
-// copies of it are. A key belongs to the tenant as often as its content was erased by then: what was sealed before an erasure never counts after it.
+// Captured content of a tenant's requests is sealed under data keys of that tenant, which are made with the first use.
+// Erasing them erases the content in every copy. The subject of a key contains the number of erasures of the tenant's
+// content: content that was sealed before an erasure is never readable after it.
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { LiveState } from '../port.ts'
 import type { DataKeyStore } from './store.ts'
@@ -9,7 +10,10 @@ export interface ContentKeys {
   seal(tenantId: string, about: string, content: string): Promise<{ keyId: string; sealed: string }>
   /** Null when it was erased. */
   open(tenantId: string, about: string, keyId: string, sealed: string): string | null
-  /** Erases the keys of a tenant whose deletion, or erasure of content, is decided; answers how many. The sweep finds what could not be erased now. */
+  /**
+   * Erases the keys of a tenant whose deletion, or erasure of content, is decided; returns how many. The sweep erases
+   * those that could not be erased now.
+   */
   erase(tenantId: string): Promise<number>
 }
 
@@ -46,7 +50,7 @@ export const createContentKeys = ({ live, dataKeys, nowMs, diagnostics }: Conten
     const now = sealing.get(tenantId)
     if (now?.subject === subject && nowMs() < now.untilMs) return now.keyId
     const keyId = find(subject)
-    keyId.catch(() => sealing.delete(tenantId)) // whoever seals is told
+    keyId.catch(() => sealing.delete(tenantId)) // the caller that seals gets the error
     sealing.set(tenantId, { subject, untilMs: nowMs() + KEY_SEALS_MS, keyId })
     return keyId
   }

@@ -1,5 +1,5 @@
-// Sealing: a secret under a data key of its own (AES-256-GCM), the data key under a key derived from the master key. Both are bound to the
-// key's id and to what they are for, so that nothing sealed for one row opens for another.
+// Sealing: a secret under a data key of its own (AES-256-GCM), the data key under a key derived from the master key.
+// Both are bound to the key's id and to their subject, so that a text that was sealed for one row opens for no other.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { deriveKey, sha256Hex } from '../../lib/crypto/digest.ts'
 
@@ -7,7 +7,10 @@ const IV_BYTES = 12
 const TAG_BYTES = 16
 export const DATA_KEY_BYTES = 32
 
-/** The key that wraps data keys, and its name: what tells which master key a data key needs, without telling anything of it. */
+/**
+ * The key that wraps data keys, and its fingerprint: it identifies the master key that a data key needs, and reveals
+ * nothing of it.
+ */
 export interface WrappingKey {
   readonly fingerprint: string
   readonly key: Uint8Array

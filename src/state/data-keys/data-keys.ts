@@ -1,4 +1,5 @@
-// Data keys: `gateway.keys.v1`, folded. One key for each secret; erasing the key erases the secret wherever it is still stored.
+// Data keys: `gateway.keys.v1`, folded. One key for each secret; erasing the key erases the secret wherever it is still
+// stored.
 import { newId } from '../../lib/crypto/ids.ts'
 import { readEnvelope } from '../../log/envelope.ts'
 import type { LogRecord } from '../../log/port.ts'
@@ -17,7 +18,8 @@ import {
   wrappedFrom,
 } from './wrapped-keys.ts'
 
-// Ids of data keys that were erased. A tombstone is final: a rotation that had not seen it may write the key once more behind it.
+// Ids of data keys that were erased. A tombstone is final: a rotation that has not read it may write the key again
+// behind it.
 
 /** More are not remembered: the sweep finds what no row refers to. */
 const MAX_ERASED = 10_000
@@ -34,7 +36,10 @@ export class ErasedKeys {
     this.#put(keyId, 'read')
   }
 
-  /** `before`: this record of the key is older than its tombstone. `after`: it is newer, and to be erased again. Null: it was never erased. */
+  /**
+   * `before`: this record of the key is older than its tombstone. `after`: it is newer, and to be erased again. Null:
+   * the key was never erased.
+   */
   order(keyId: string): 'before' | 'after' | null {
     const state = this.#ids.get(keyId)
     return state === undefined ? null : state === 'sent' ? 'before' : 'after'
@@ -51,15 +56,18 @@ export class ErasedKeys {
 
 /** More ids than this are left to the sweep: no row refers to them. */
 const MAX_OWED = 1_000
-/** A decision is folded within seconds of its data key: whatever a broker's clock says, a key is not judged before. */
+/**
+ * A decision is folded within seconds of its data key: whatever a broker's clock shows, the sweep leaves a younger key
+ * alone.
+ */
 const KNOWN_MS = 60_000
 const REWRAPPED_AT_ONCE = 32
-/** The key of a record that is nobody's: a tombstone that makes the brokers begin another segment. */
+/** The record key of a tombstone without a data key: it makes the brokers begin another segment. */
 const CLOSING_KEY = 'close'
 
 interface Held {
   readonly wrapped: WrappedKey
-  /** Null: wrapped by a master key that is not held, or damaged. */
+  /** Null: wrapped by a master key that is not available, or damaged. */
   readonly key: Uint8Array | null
   readonly knownSinceMs: number
   /** Log time of its newest record; null while the log has not shown one. */
@@ -79,7 +87,7 @@ class Store implements DataKeyStore {
   readonly #owed = new Set<string>()
   readonly #erased = new ErasedKeys()
   readonly #cache: KeyCache
-  /** From the cache, and not seen in the topic so far: erased meanwhile, unless the topic says otherwise by its end. */
+  /** Keys of the cache that were not in the topic so far: erased meanwhile, unless the topic has them by its end. */
   readonly #cachedOnly = new Set<string>()
   readonly #listeners = new Set<(keyId: string, what: 'arrived' | 'erased') => void>()
   #sequence = 0
@@ -289,7 +297,8 @@ class Store implements DataKeyStore {
   #hold(wrapped: WrappedKey, atMs: number | null = null): void {
     const { key_id, subject, master } = wrapped
     const before = this.#held.get(key_id)
-    // Whoever runs goes on with what it has; a start with the old master key alone is refused, though older wraps still stand in the log.
+    // A running process continues with the keys it has unwrapped. A start with the old master key alone is refused,
+    // though older wraps are still in the log.
     let key = (this.#topic.folded && before?.key) || null
     let wrapping: WrappingKey | undefined
     try {

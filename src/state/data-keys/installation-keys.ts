@@ -1,5 +1,6 @@
-// The keys that belong to an installation for ever: what its chain is signed with, and what its digests are keyed with. They were derived from the master
-// key that began the chain; since then they stand in `gateway.keys.v1`, wrapped like data keys, and stay the same when the master key is another one.
+// The keys that belong to an installation for ever: the key that signs its chain, and the key of its digests. They were
+// derived from the master key that began the chain; since then `gateway.keys.v1` holds them, wrapped like data keys,
+// and they stay the same when the master key changes.
 import { decisionMacKey, GENESIS, judge } from '../../domain/kernel/decision.ts'
 import { deriveKey } from '../../lib/crypto/digest.ts'
 import type { EventLog } from '../../log/port.ts'
@@ -29,7 +30,7 @@ const all = (keyOf: (purpose: string) => Uint8Array): InstallationKeys =>
 /** As an installation that begins with this master key has them. */
 export const derivedFrom = (masterKey: Uint8Array): InstallationKeys => all((purpose) => deriveKey(masterKey, purpose))
 
-/** Purpose and key, for those who store them. */
+/** Purpose and key of each, for storing them. */
 export const byPurpose = (keys: InstallationKeys): readonly (readonly [purpose: string, key: Uint8Array])[] =>
   NAMES.map((name) => [PURPOSES[name], keys[name]] as const)
 
@@ -49,8 +50,9 @@ export const cachedKeys = async (dataDir: string, read: ReadMasterKeys): Promise
 }
 
 /**
- * Where none are stored yet: of the master keys that are accepted, the one that signed the first decision of the chain is the one that they derive from;
- * without a chain the current one. Throws LogUnavailable when that cannot be read now.
+ * For an installation that has not stored its keys: of the accepted master keys, the keys derive from the one that
+ * signed the first decision of the chain; without a chain from the current one. Throws LogUnavailable when that cannot
+ * be read now.
  */
 export const originalKeys = async (
   log: EventLog,

@@ -1,4 +1,5 @@
-// Follows `gateway.keys.v1` from its beginning, for as long as it is open, and knows when the end that it had at first is reached.
+// Follows `gateway.keys.v1` from its beginning, for as long as it is open, and records when the end of its first read
+// is reached.
 
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
@@ -18,7 +19,7 @@ export interface KeyTopicDeps {
   /** Whether there are keys from elsewhere to go on with. */
   readonly hasKeys: () => boolean
   readonly take: (record: LogRecord) => void
-  /** Once, when the end that was seen at first is folded. What it throws rejects `ready`. */
+  /** Called once, when the records up to the first known end are folded. An error that it throws rejects `ready`. */
   readonly onFolded: () => void
 }
 
@@ -32,7 +33,7 @@ export class KeyTopic {
   readonly #work: Promise<unknown>
 
   constructor(readonly deps: KeyTopicDeps) {
-    this.#ready.promise.catch(() => {}) // whoever awaits `ready()` gets it; nobody has to
+    this.#ready.promise.catch(() => {}) // awaiting `ready()` is optional
     this.#work = Promise.all([this.#run(), this.#grace()])
   }
 
@@ -49,7 +50,7 @@ export class KeyTopic {
     return this.#ready.promise
   }
 
-  /** Waits until everything that stands in the log now is folded. */
+  /** Waits until all records of the present log are folded. */
   async followed(): Promise<void> {
     const end = await this.deps.log.end(KEYS, 0)
     if (await this.#moved.until(() => this.#next >= end, FOLLOW_MS)) return
@@ -94,8 +95,8 @@ export class KeyTopic {
   }
 
   /**
-   * With keys from elsewhere, a log that does not answer does not hold the start. Nor does a topic whose last records were compacted away: its end is
-   * then never seen as a record.
+   * With keys from the cache, a log that does not respond does not delay the start. Nor does a topic whose last records
+   * were compacted away: its end then never appears as a record.
    */
   async #grace(): Promise<void> {
     const { signal } = this.#closing

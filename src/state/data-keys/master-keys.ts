@@ -1,22 +1,26 @@
-// The master keys that this process holds: the one that wraps new data keys, and those that are accepted beside it while a rotation is under way.
+// The master keys of this process: the one that wraps new data keys, and those that are accepted beside it while a
+// rotation is under way.
 import { type WrappingKey, wrappingKey } from './crypto.ts'
 
-/** A key is wrapped by a master key that this instance lacks. Stops the start; the message names both by their fingerprints. */
+/**
+ * A key is wrapped by a master key that this instance lacks. Stops the start; the message names both by their
+ * fingerprints.
+ */
 export class MasterKeyMissing extends Error {
   override readonly name = 'MasterKeyMissing'
 }
 
-/** The current key first. Asked anew whenever it matters: a key file may be replaced while the process runs. */
+/** The current key first. Read again on each use: a key file may be replaced while the process runs. */
 export type ReadMasterKeys = () => readonly Uint8Array[]
 
 export interface MasterKeys {
   /** The one that wraps what is made now. Throws MasterKeyMissing when there is none. */
   current(): WrappingKey
-  /** The key of this fingerprint; looks once more where they come from before it says that there is none. */
+  /** The key of this fingerprint; reads the sources again before it returns undefined. */
   find(fingerprint: string): WrappingKey | undefined
-  /** Says, on one line, that this key cannot be unwrapped here. */
+  /** The message, on one line, that this key cannot be unwrapped here. */
   missing(key: { readonly key_id: string; readonly subject: string; readonly master: string }): string
-  /** Those that would be held after a start now. */
+  /** The keys that a start at this moment would read. */
   fingerprints(): readonly string[]
 }
 

@@ -30,7 +30,10 @@ export const sealOperator = (
   secrets: OperatorSecrets,
 ): Promise<{ keyId: string; sealed: string }> => dataKeys.seal(id, JSON.stringify(secrets))
 
-/** Null when the data key was erased, or has not arrived yet. Throws when it was damaged or its master key is not held. */
+/**
+ * Null when the data key was erased, or has not arrived yet. Throws when it is damaged or its master key is not
+ * available.
+ */
 export const openOperator = (dataKeys: Pick<DataKeys, 'open'>, row: SealedOperator): OperatorSecrets | null => {
   const text = dataKeys.open(row.id, row.key_id, row.sealed)
   if (text === null) return null

@@ -9,40 +9,48 @@ export interface DataKeyDeps {
   readonly log: EventLog
   readonly masterKeys: ReadMasterKeys
   readonly instance: string
-  /** Where the wrapped keys are kept for a start without brokers; null: nowhere. */
+  /** The folder of the wrapped keys for a start without brokers; null: none. */
   readonly dataDir: string | null
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
   /** With cached keys, how long the start waits for a log that does not answer. */
   readonly graceMs?: number
-  /** Brokers compact no segment that is still written to: so long after an erasure one more record closes it. Absent: the log needs none. */
+  /**
+   * Brokers do not compact the segment that is written to: so long after an erasure one more record closes it. Absent:
+   * the log needs none.
+   */
   readonly closesAfterMs?: number
 }
 
 export interface DataKeyStore extends DataKeys {
-  /** Resolves when the topic was folded to the end that it had (or from the cache, while the log does not answer). Rejects with MasterKeyMissing. */
+  /**
+   * Resolves when the topic is folded to the end that it had (or from the cache, while the log does not respond).
+   * Rejects with MasterKeyMissing.
+   */
   ready(): Promise<void>
-  /** Keys that stand in the log for at least so long by its time, and were known here for a minute; or were known here for so long. */
+  /** Keys that are in the log for at least so long by its time, and here for a minute; or that are here for so long. */
   olderThan(ageMs: number): readonly string[]
   /** Makes a data key for many texts. */
   make(subject: string): Promise<string>
-  /** Seals under a key that is held; `open` opens it for the same `about`. */
+  /** Seals under an existing key; `open` opens it for the same `about`. */
   sealUnder(keyId: string, about: string, text: string): string
-  /** The keys whose subject begins so, the oldest first. */
+  /** The keys whose subject has this prefix, the oldest first. */
   subjects(
     prefix: string,
   ): readonly { readonly keyId: string; readonly subject: string; readonly knownSinceMs: number }[]
-  /** Resolves when what stands in the log now is folded. Throws LogUnavailable. */
+  /** Resolves when all records of the present log are folded. Throws LogUnavailable. */
   followed(): Promise<void>
   /** Tries again what `erase` could not write, and sees to it that the brokers can compact what was erased. */
   eraseOwed(): Promise<void>
-  /** The keys of the installation as they are stored; null while they are not, or not known here. */
+  /** The stored keys of the installation; null while they are not stored, or not read here. */
   installation(): InstallationKeys | null
   /** Stores them, wrapped by the current master key. */
   storeInstallation(keys: InstallationKeys): Promise<void>
   /** How many keys each master key wraps, by fingerprint. */
   census(): ReadonlyMap<string, number>
-  /** Wraps by the current master key what another one wraps; answers how many. May end at any point, and begin again. */
+  /**
+   * Wraps by the current master key what another one wraps; returns how many. May stop at any point, and start again.
+   */
   rewrap(): Promise<number>
   close(): Promise<void>
 }

@@ -17,7 +17,10 @@ export interface SweepDeps {
   readonly diagnostics: Diagnostics
 }
 
-/** Erases what is unused now. Does nothing unless the fold is known to be at the end of the log: a row not yet folded may hold the key. */
+/**
+ * Erases unused keys. Does nothing unless the fold is known to be at the end of the log: a row that is not folded yet
+ * may refer to the key.
+ */
 export const sweepDataKeys = async ({ live, dataKeys, diagnostics }: SweepDeps): Promise<number> => {
   const candidates = dataKeys.olderThan(UNUSED_AFTER_MS)
   if (candidates.length === 0 || live.status().phase !== 'live' || live.status().degraded !== null) return 0

@@ -1,4 +1,4 @@
-// What stands in `gateway.keys.v1`: a data key, or a key of the installation, each wrapped by a master key.
+// Records of `gateway.keys.v1`: a data key, or a key of the installation, each wrapped by a master key.
 import { type Static, t, Value } from '../../lib/schema/schema.ts'
 
 /** `data-key.wrapped` of `gateway.keys.v1`. */
@@ -9,7 +9,10 @@ export const WrappedDataKey = t.Object({
   wrapped: t.String({ maxLength: 512, description: 'The data key, sealed under the master key.' }),
 })
 
-/** `installation-key.wrapped`. A type and a shape of its own: a build that does not know it leaves it alone, and never takes it for an unused data key. */
+/**
+ * `installation-key.wrapped`. A type and a shape of its own: builds that lack it ignore it, and never treat it as an
+ * unused data key.
+ */
 export const WrappedInstallationKey = t.Object({
   purpose: t.String({
     minLength: 1,
@@ -20,7 +23,10 @@ export const WrappedInstallationKey = t.Object({
   wrapped: t.String({ maxLength: 512, description: 'The key, sealed under the master key.' }),
 })
 
-/** Either, as it is held: a key of the installation has `installation:<purpose>` for its id, which is its record's key too. */
+/**
+ * Either of the two in memory: a key of the installation has the id `installation:<purpose>`, which is its record's key
+ * too.
+ */
 export type WrappedKey = Static<typeof WrappedDataKey>
 
 const INSTALLATION = 'installation'
