@@ -1,4 +1,5 @@
-// The health of every candidate as this process sees it: calls are begun and ended here, and frames are taken of it. No clock, no I/O: both are handed in.
+// The health of every candidate as this process observes it: calls begin and end here, and frames are taken of it. No
+// clock, no I/O: both are handed in.
 import type { HealthEvent } from '../../domain/events/health.ts'
 import type { Catalogue, CatalogueEntry } from '../port.ts'
 import { BREAKER_DEFAULTS, type BreakerMove, type BreakerSettings } from './breaker.ts'
@@ -10,9 +11,10 @@ import { type Frame, type Frames, type Signals, STILL, UNSEEN } from './frame.ts
 import { frameEvents, frameOf } from './frames.ts'
 import { FALLBACKS, RetryBudget } from './retry-budget.ts'
 
-// Which providers take the question for usage on a stream, by what they answered to it: servers of one kind differ. In memory; a start asks anew.
+// Which providers accept the usage option on a stream, by their responses to it: servers of one kind differ. In memory;
+// a start tries again.
 
-/** So long a refusal is heeded; then the server is asked again, as it may be a newer one. */
+/** A refusal holds for so long; then the option is tried again, since the server may have been updated. */
 const HEEDED_MS = 3_600_000
 /** Beyond it the oldest are forgotten, and learnt again. */
 const MOST = 1_024
@@ -33,7 +35,7 @@ export class UsageAnswers {
 
   constructor(private readonly monotonicMs: () => number) {}
 
-  /** Null: it was not asked yet, or refused long ago. */
+  /** Null: not tried yet, or refused long ago. */
   takes(provider: Provider): boolean | null {
     const answer = this.#answers.get(keyOf(provider))
     if (answer === undefined) return null
@@ -59,12 +61,12 @@ export interface HealthDeps {
   emit(event: HealthEvent): void
 }
 
-/** Why a candidate is passed over: its breaker, a 429 of a moment ago, or as many calls to its provider as it may have. */
+/** Why a candidate is passed over: its breaker, a recent 429, or the bound of concurrent calls to its provider. */
 export type Refusal = 'breaker_open' | 'cooling_down' | 'full'
 
 const FRAME_MS = 1_000
 const SWEEP_MS = 30_000
-/** More candidates than this are not remembered: the one that is known longest and is not being called is forgotten. */
+/** Bound of the candidates in memory: the oldest one without a call under way is dropped. */
 const MAX_CANDIDATES = 4_096
 /** Another instance repeats which breakers it has open every second. */
 const WARNED_MS = 5_000
@@ -79,7 +81,7 @@ export class HealthBook implements Frames, CallWatch {
   #rows: ReadonlyMap<string, Signals> = new Map()
   #takenMs = Number.NEGATIVE_INFINITY
   #sweptMs = Number.NEGATIVE_INFINITY
-  /** When a breaker moves by time alone. */
+  /** The next time at which a breaker moves by time alone. */
   #dueMs = Number.POSITIVE_INFINITY
   #moved = false
   #restates = false
@@ -93,8 +95,9 @@ export class HealthBook implements Frames, CallWatch {
   }
 
   /**
-   * A call to this candidate, or why it must not be made. `force`: through an open breaker or a cooldown, since there is nobody else; never beyond the
-   * provider's concurrency. What begins must be ended, once or oftener: the first end counts.
+   * Begins a call to this candidate, or returns why it must not be made. `force`: through an open breaker or a
+   * cool-down, since there is no other candidate; never beyond the provider's concurrency. A begun call must be ended,
+   * once or oftener: the first end counts.
    */
   begin(
     entry: CatalogueEntry,
@@ -115,7 +118,10 @@ export class HealthBook implements Frames, CallWatch {
     return new HealthCall(this, candidate, settings, passage, nowMs)
   }
 
-  /** Whether the same candidate may be called once more for the same request: its breaker is closed and the provider's retry budget has room. */
+  /**
+   * Whether the same candidate may be called again for the same request: its breaker is closed and the provider's retry
+   * budget has room.
+   */
   mayRepeat(entry: CatalogueEntry): boolean {
     const candidate = this.#candidateOf(entry)
     return candidate.breaker.state === 'closed' && candidate.provider.retries.take(this.deps.monotonicMs())
@@ -139,7 +145,10 @@ export class HealthBook implements Frames, CallWatch {
     return this.#frame
   }
 
-  /** Moves what time alone moves, and renews the frame when it is due. `current()` does it too; a timer calls it for an idle process. */
+  /**
+   * Makes the moves that depend on time alone, and renews the frame when it is due. `current()` does it too; a timer
+   * calls it for an idle process.
+   */
   tick(): void {
     const nowMs = this.deps.monotonicMs()
     if (nowMs >= this.#dueMs) {
@@ -149,18 +158,24 @@ export class HealthBook implements Frames, CallWatch {
     if (this.#moved || (nowMs - this.#takenMs >= FRAME_MS && this.#candidates.size > 0)) this.#renew(nowMs)
   }
 
-  /** When breakers were last cleared, here or elsewhere, Unix milliseconds; 0: never, as far as is known here. */
+  /**
+   * When breakers were last cleared, here or on another instance, Unix milliseconds; 0: never, as far as this instance
+   * has read.
+   */
   get clearedMs(): number {
     return this.#clearedMs
   }
 
-  /** An operator has them cleared. Answers when: later than every time before, whatever the clocks say, or others would pass it over. */
+  /**
+   * Clears the breakers for an operator. Returns the time: later than every time before, whatever the clocks show, or
+   * other instances would ignore it.
+   */
   clearBreakers(): number {
     this.heardCleared(Math.max(this.deps.nowMs(), this.#clearedMs + 1))
     return this.#clearedMs
   }
 
-  /** Forgets what is held against any candidate (breakers, cooldowns, ejections), once for each time. True: this one is news. */
+  /** Drops breakers, cool-downs and ejections of all candidates, once for each time. True: this time is new. */
   heardCleared(atMs: number): boolean {
     if (atMs <= this.#clearedMs) return false
     this.#clearedMs = atMs
@@ -174,7 +189,10 @@ export class HealthBook implements Frames, CallWatch {
     return true
   }
 
-  /** Other instances have these breakers open: for the next seconds one failure here opens them too. Unknown ids are nobody's. */
+  /**
+   * Other instances have these breakers open: for the next seconds one failure here opens them too. Unknown ids are
+   * ignored.
+   */
   warn(modelIds: Iterable<string>): void {
     const untilMs = this.deps.monotonicMs() + WARNED_MS
     for (const modelId of modelIds) {
@@ -197,7 +215,7 @@ export class HealthBook implements Frames, CallWatch {
     return open
   }
 
-  /** What a probe found, for the provider and, in the events, for everybody. */
+  /** Records the result of a probe for the provider, and in the events for all readers. */
   probed(provider: { readonly id: string; readonly name: string }, probe: Probe): void {
     this.#providerOf(provider.id).probed(probe)
     this.deps.emit(probeEvent(provider, probe))
@@ -234,12 +252,15 @@ export class HealthBook implements Frames, CallWatch {
     this.deps.emit(breakerEvent(candidate, move, this.deps.nowMs()))
   }
 
-  /** A candidate cools down for so long that the next plan should know. */
+  /** A candidate cools down for long enough that the next plan should consider it. */
   cooled(): void {
     this.#moved = true
   }
 
-  /** The next tick takes a whole frame: some of those before it could not be written, so that changes would tell nobody anything. */
+  /**
+   * The next tick takes a whole frame: some of the frames before it could not be written, so that later changes would
+   * have no base.
+   */
   restate(): void {
     this.#moved = true
     this.#restates = true

@@ -1,4 +1,5 @@
-// The circuit breaker of one candidate (a model of one provider): a state machine without a clock. Every `nowMs` is monotonic and handed in.
+// The circuit breaker of one candidate (a model of one provider): a state machine without a clock. Every `nowMs` is
+// monotonic and handed in.
 import type { PolicyRow } from '../../domain/steering/policy.ts'
 import { RollingPair } from '../../lib/collections/rolling-pair.ts'
 
@@ -20,7 +21,7 @@ export const BREAKER_DEFAULTS: BreakerSettings = {
   cooldownMs: 30_000,
 }
 
-/** A policy's settings, with the defaults where it says nothing. */
+/** A policy's settings, with defaults for those that it leaves out. */
 export const breakerSettings = (given: PolicyRow['breaker'] | undefined): BreakerSettings =>
   given === undefined
     ? BREAKER_DEFAULTS
@@ -32,7 +33,10 @@ export const breakerSettings = (given: PolicyRow['breaker'] | undefined): Breake
       }
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
-/** Why it moved: `rate` and `consecutive` open it, a `trial` opens or closes it, `cooldown` lets a trial, `cleared` was somebody's wish. */
+/**
+ * Why it moved: `rate` and `consecutive` open it, a `trial` opens or closes it, `cooldown` permits a trial, `cleared`
+ * is the request of an operator.
+ */
 export type BreakerReason = 'consecutive' | 'rate' | 'trial' | 'cooldown' | 'cleared'
 
 export interface BreakerMove {
@@ -45,7 +49,10 @@ export interface BreakerMove {
   readonly cooldownMs: number | null
 }
 
-/** What a call may do: `call` counts, `trial` is the only one that is out, `forced` was let through an open breaker and moves nothing. */
+/**
+ * The role of a call: `call` counts, `trial` is the only one under way, `forced` was let through an open breaker and
+ * moves nothing.
+ */
 export type Passage = 'call' | 'trial' | 'forced'
 
 const WINDOW_BUCKETS = 12
@@ -55,7 +62,7 @@ export class Breaker {
   /** First: calls that count. Second: those of them that failed. Of the last 60 s. */
   readonly window = new RollingPair(WINDOW_BUCKETS, BUCKET_MS)
   #state: BreakerState = 'closed'
-  /** Grows with each move: what was begun before it says nothing about the state after it. */
+  /** Grows with each move: a call that began before a move has no effect on the state after it. */
   #generation = 0
   #consecutive = 0
   #openUntilMs = 0
@@ -111,17 +118,20 @@ export class Breaker {
       : null
   }
 
-  /** It answered, though not with what was wanted (a refusal of the request itself): no failure, and proof enough for a trial. */
+  /**
+   * The provider responded, though not with a result (it refused the request itself): no failure, and sufficient for a
+   * trial.
+   */
   answered(passage: Passage, generation: number, nowMs: number): BreakerMove | null {
     return passage === 'trial' && generation === this.#generation ? this.#move('closed', 'trial', nowMs, null) : null
   }
 
-  /** It says nothing about the provider's health (the client left, a throttle): another trial may be made. */
+  /** The call proves nothing about the provider's health (the client left, a throttle): another trial may be made. */
   abandoned(passage: Passage, generation: number): void {
     if (passage === 'trial' && generation === this.#generation) this.#trialOut = false
   }
 
-  /** Another instance has it open, as was heard now. */
+  /** Another instance has it open, by its latest announcement. */
   warn(untilMs: number): void {
     this.#warnedUntilMs = untilMs
   }

@@ -1,8 +1,9 @@
-// One call to a candidate, from its begin to its end: it holds a place of the provider's concurrency, and gives it back exactly once.
+// One call to a candidate, from its begin to its end: it takes a slot of the provider's concurrency, and gives it back
+// exactly once.
 import type { BreakerMove, BreakerSettings, Passage } from './breaker.ts'
 import type { CandidateHealth } from './candidate.ts'
 
-// How much of its rate limit a provider says is left, from whichever headers it says it in.
+// The share of a rate limit that a provider reports as left, from several families of headers.
 
 const PAIRS: readonly (readonly [remaining: string, limit: string])[] = [
   ['x-ratelimit-remaining-requests', 'x-ratelimit-limit-requests'],
@@ -17,7 +18,10 @@ const PAIRS: readonly (readonly [remaining: string, limit: string])[] = [
 const numberOf = (text: string | null): number | null =>
   text !== null && text.length < 20 && /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : null
 
-/** The smallest share that is left of any of its limits, 0 to 1; null when the answer does not say. A remainder without its limit says something only when it is 0. */
+/**
+ * The smallest share that is left of any of its limits, 0 to 1; null when the response has none. A remainder without
+ * its limit counts only when it is 0.
+ */
 export const headroomOf = (headers: Headers): number | null => {
   let least: number | null = null
   for (const [remainingName, limitName] of PAIRS) {
@@ -30,7 +34,7 @@ export const headroomOf = (headers: Headers): number | null => {
   return least
 }
 
-/** What the calls need of the book that they stand in. */
+/** The part of the book of health that calls use. */
 export interface CallWatch {
   monotonicMs(): number
   nowMs(): number
@@ -40,14 +44,18 @@ export interface CallWatch {
 }
 
 /**
- * `failure`: the provider's, of those that allow a fallback. `throttled`: a 429. `answered`: an answer that is neither (it refused this request). `abandoned`:
- * says nothing of the provider (the client left, the gateway failed).
+ * `failure`: of the provider, of the sorts that allow a fallback. `throttled`: a 429. `answered`: a response that is
+ * neither (it refused this request). `abandoned`: proves nothing about the provider (the client left, the gateway
+ * failed).
  */
 export type CallEnding = 'success' | 'failure' | 'throttled' | 'answered' | 'abandoned'
 
-/** A 429 that does not say how long. */
+/** Cool-down after a 429 without a retry time. */
 export const COOLDOWN_MS = 5_000
-/** Who asks for longer is tried again after an hour: a quota may have been raised, and a date may be wrong. The client is told what was asked for. */
+/**
+ * Upper bound of a cool-down: a provider that requests more is tried again after an hour, since a quota may have been
+ * raised, and a date may be wrong. The client gets the time that the provider requested.
+ */
 const MOST_COOLDOWN_MS = 3_600_000
 /** Shorter ones are over before another frame is due anyway. */
 const TOLD_MS = 1_000
@@ -71,7 +79,7 @@ export class HealthCall {
     candidate.provider.inFlight += 1
   }
 
-  /** The response has begun: what it says about rate limits. Its headers are made when they are asked for, so they seldom are. */
+  /** The response has begun: reads its rate limit headers. They are built on access, so this is done seldom. */
   headers(response: { readonly headers: Headers }): void {
     const { candidate, startedMs } = this
     if (startedMs - candidate.headroomAtMs < HEADROOM_MS) return
@@ -91,7 +99,7 @@ export class HealthCall {
     this.#generation = candidate.breaker.generation
   }
 
-  /** Ends it; only the first time counts. `retryAfterMs`: of a throttle that says so. */
+  /** Ends the call; only the first end counts. `retryAfterMs`: the time that a throttle requests. */
   end(ending: CallEnding, completionTokens: number | null = null, retryAfterMs: number | null = null): void {
     if (this.#ended) return
     this.#ended = true

@@ -1,4 +1,5 @@
-// What one process has seen of one candidate (a model of one provider), and of its provider. Changed in place: calls begin and end here by the thousand.
+// The observations of one process about one candidate (a model of one provider), and about its provider. Changed in
+// place: calls begin and end here by the thousand.
 import { KEPT_PROBES } from '../../domain/events/health.ts'
 import type { CatalogueEntry } from '../port.ts'
 import { Breaker } from './breaker.ts'
@@ -17,7 +18,7 @@ export interface Probe {
   readonly models: number | null
 }
 
-/** Each new value counts for so much of a moving mean. */
+/** Weight of a new value in a moving mean. */
 const NEWEST = 0.2
 /** A tokens-per-second of fewer tokens than this is noise. */
 const MIN_TOKENS = 8
@@ -40,7 +41,10 @@ export class ProviderHealth {
     this.failedProbes = probe.ok ? 0 : this.failedProbes + 1
   }
 
-  /** What its probes take off the health of each of its models: a quarter for one that failed, half for several in a row. */
+  /**
+   * The factor of its probes on the health of each of its models: a quarter less for one failure, half for several in a
+   * row.
+   */
   get probeFactor(): number {
     return this.failedProbes === 0 ? 1 : this.failedProbes === 1 ? 0.75 : 0.5
   }

@@ -1,4 +1,5 @@
-// Outlier ejection: of the rows that serve one model, the one that fails far more than the others is left out for a while.
+// Outlier ejection: of the rows that serve one model, the one that fails far more than the others is left out for a
+// while.
 import type { CandidateHealth } from './candidate.ts'
 
 /** One row of a group, over the last 60 s. */
@@ -9,7 +10,7 @@ export interface Peer {
   readonly out: boolean
 }
 
-/** Fewer calls say nothing. */
+/** Fewer calls are no evidence. */
 const MIN_REQUESTS = 20
 /** It fails at least this share, and this much more than its peers together. */
 const MIN_SHARE = 0.2
@@ -26,7 +27,7 @@ export const ejectionMs = (times: number): number => Math.min(MOST_MS, BASE_MS *
 
 const enough = ({ requests }: Peer): boolean => requests >= MIN_REQUESTS
 
-/** Indexes of those to eject now. Peers that are out, or were called too little, are compared with nobody. */
+/** Indexes of the peers to eject now. Peers that are out, or were called too little, are not compared. */
 export const outliers = (peers: readonly Peer[]): number[] => {
   const compared = peers.filter((peer) => enough(peer) && !peer.out)
   if (compared.length < 2) return []
@@ -49,10 +50,13 @@ export const outliers = (peers: readonly Peer[]): number[] => {
 /** Whether too many of a group of `size` rows are out for ejections to be heeded. */
 export const isPanic = (out: number, size: number): boolean => out > size * PANIC_SHARE
 
-/** Ejects what must go from one group, and says whether its ejections are heeded. `routable`: how many rows of the registry serve that name. */
+/**
+ * Ejects outliers of one group, and sets whether its ejections apply. `routable`: how many rows of the registry serve
+ * that name.
+ */
 export const ejectOutliers = (group: readonly CandidateHealth[], routable: number, nowMs: number): void => {
   if (group.length < 2) {
-    for (const single of group) single.panic = true // nobody to take its place
+    for (const single of group) single.panic = true // no other row can serve the calls
     return
   }
   const isOut = (each: CandidateHealth) => each.breaker.state !== 'closed' || each.isEjected(nowMs)
@@ -67,7 +71,7 @@ export const ejectOutliers = (group: readonly CandidateHealth[], routable: numbe
     const again = nowMs - candidate.ejectedUntilMs < MOST_MS
     candidate.ejections = again ? candidate.ejections + 1 : 1
     candidate.ejectedUntilMs = nowMs + ejectionMs(candidate.ejections)
-    // What it was ejected for must not eject it again when it comes back.
+    // The calls that it was ejected for must not eject it again when it comes back.
     candidate.breaker.window.clear()
   }
   const panic = isPanic(group.filter(isOut).length, Math.max(routable, group.length))

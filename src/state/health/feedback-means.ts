@@ -1,4 +1,5 @@
-// The mean feedback of each model: what the read model knows of the last days, and what was given here since. Bounded.
+// The mean feedback of each model: that of the read model for the last days, and what this process received since.
+// Bounded.
 
 export interface FeedbackSum {
   readonly sum: number
@@ -30,14 +31,17 @@ export class FeedbackMeans {
     this.#changed = true
   }
 
-  /** What the read model says now; what it has seen itself is no longer counted from here. `untilMs`: its newest feedback. */
+  /**
+   * The sums of the read model; feedback that they contain is no longer counted from here. `untilMs`: their newest
+   * feedback.
+   */
   rebase(base: ReadonlyMap<string, FeedbackSum>, untilMs: number): void {
     for (const [key, { atMs }] of this.#given) if (atMs <= untilMs) this.#given.delete(key)
     this.#base = base
     this.#changed = true
   }
 
-  /** -1 to 1 by model id; null when nothing has changed since it was asked last. */
+  /** -1 to 1 by model id; null when nothing has changed since the last call. */
   means(): ReadonlyMap<string, number> | null {
     if (!this.#changed) return null
     this.#changed = false

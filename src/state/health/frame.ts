@@ -1,6 +1,10 @@
-// The frame: a numbered copy of all volatile inputs of a plan. Whoever holds a frame and the other inputs can make the same plan again.
+// The frame: a numbered copy of all volatile inputs of a plan. A frame and the other inputs are enough to make the same
+// plan again.
 
-/** What is known of one candidate, that is of one model of one provider. Numbers are null where nothing was seen yet. */
+/**
+ * Observations of one candidate, that is of one model of one provider. Numbers are null where there is no observation
+ * yet.
+ */
 export interface Signals {
   /** `open`: not to be called (`breaker_open`). `half_open`: one trial may be made. */
   readonly breaker: 'closed' | 'open' | 'half_open'
@@ -34,7 +38,7 @@ export const UNSEEN: Signals = {
 }
 
 export interface Frame {
-  /** 0: nothing volatile is known. Grows by one with each renewal, within one process. */
+  /** 0: there are no observations. Grows by one with each renewal, within one process. */
   readonly number: number
   readonly atMs: number
   /** By model id (a registry row belongs to one provider). Never throws; UNSEEN for one that was never called. */
@@ -46,5 +50,5 @@ export interface Frames {
   current(): Frame
 }
 
-/** Nothing was seen. */
+/** Without observations. */
 export const STILL: Frame = { number: 0, atMs: 0, signals: () => UNSEEN }

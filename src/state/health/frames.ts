@@ -1,4 +1,4 @@
-// Frames from what is known of the candidates, and the events from which the same frames can be made again.
+// Frames of the candidates' observations, and the events from which the same frames can be made again.
 import { FRAME_ROWS, type FrameRow, type FrameTaken, type HealthEvent } from '../../domain/events/health.ts'
 import { type Frame, type Signals, UNSEEN } from './frame.ts'
 
@@ -42,7 +42,10 @@ export const frameOf = (number: number, atMs: number, rows: SignalRows): Frame =
   signals: (modelId) => rows.get(modelId) ?? UNSEEN,
 })
 
-/** The events of one frame: a whole one (now and then, and when it `restates` all) from all its rows, another from those that changed. */
+/**
+ * The events of one frame: a whole one (now and then, and when it `restates` all) from all its rows, another from those
+ * that changed.
+ */
 export const frameEvents = (
   number: number,
   atMs: number,

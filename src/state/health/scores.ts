@@ -38,13 +38,16 @@ export interface Score {
   readonly rank: number
 }
 
-/** What nothing is known of is neither preferred nor avoided. */
+/** A candidate without observations is neither preferred nor avoided. */
 const UNKNOWN = 0.5
 /** Differences far below this are not worth a preference. */
 const COST_GRAIN = 1e-9
 const LATENCY_GRAIN_MS = 20
 
-/** Scores of the candidates, in their order, compared with each other. Rounded to six digits, so that they can be stored and compared. */
+/**
+ * Scores of the candidates, in their order, compared with each other. Rounded to six digits, so that they can be stored
+ * and compared.
+ */
 export const scores = (
   candidates: readonly Scored[],
   weights: ScoreWeights = DEFAULT_WEIGHTS,
@@ -66,7 +69,10 @@ export const scores = (
   })
 }
 
-/** The components that do not depend on what a request costs, each a list in the order of the candidates: worked out once for many requests. */
+/**
+ * The components that do not depend on what a request costs, each a list in the order of the candidates: computed once
+ * for many requests.
+ */
 export interface KnownScores {
   readonly latency: Float64Array
   readonly health: Float64Array
@@ -85,7 +91,10 @@ export const knownScores = (candidates: readonly Scored[], metric: LatencyMetric
   }
 }
 
-/** The ranks alone, as `scores` says them: for every request, without an object for each candidate. `costs`: as `Scored.cost`, in the order of what is known. */
+/**
+ * The ranks alone, as in `scores`: for every request, without an object for each candidate. `costs`: as `Scored.cost`,
+ * in the order of the known scores.
+ */
 export const ranks = (
   costs: readonly (number | null)[],
   { latency, health, priority, feedback }: KnownScores,
