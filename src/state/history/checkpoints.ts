@@ -1,4 +1,4 @@
-// Snapshots that are kept for the past: the folder `history` of a data folder, a file for each, named by the offset that comes next in it.
+// Snapshots for states of the past: the folder `history` of a data folder, a file for each, named by its next offset.
 // They are shortcuts: without them a state of the past is folded from the first record.
 import { linkSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,7 +36,10 @@ export class Checkpoints {
     }
   }
 
-  /** Keeps the snapshot that was just written, which holds everything below `next`, unless one is near. A link: it takes no time and, at first, no room. */
+  /**
+   * Retains the snapshot that was just written, which holds everything below `next`, unless one is near. It is a hard
+   * link: it takes no time and, at first, no room.
+   */
   keep(next: number): void {
     const offsets = this.offsets()
     if (next - (offsets.findLast((offset) => offset <= next) ?? 0) < this.everyRecords) return
@@ -45,7 +48,10 @@ export class Checkpoints {
     this.#thin([...offsets, next].sort((a, b) => a - b))
   }
 
-  /** The state of the newest one that is not beyond `end` and that `fits`; null when there is none. What is damaged is removed. */
+  /**
+   * The state of the newest one that is not beyond `end` and that `fits`; null when there is none. Damaged ones are
+   * removed.
+   */
   async before(end: number, fits: (next: number, tip: string) => boolean): Promise<FoldStart | null> {
     for (const next of this.offsets()
       .filter((offset) => offset <= end)

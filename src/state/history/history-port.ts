@@ -1,15 +1,19 @@
-// What can be asked of the past, and what is answered. The history thread answers; the serving thread never folds for a question.
+// Questions about the past, and their replies. The history thread replies; the serving thread never folds for a
+// question.
 import type { Actor, EventRecord } from '../../domain/kernel/decision.ts'
 import type { RowChange } from '../../domain/kernel/tables.ts'
 
-/** A point of the chain: a decision that counted, or a time (Unix milliseconds) at which the last one before it holds. */
+/**
+ * A point of the chain: a decision that counted, or a time (Unix milliseconds), which means the last decision before
+ * it.
+ */
 export type Moment = { readonly id: string } | { readonly atMs: number }
 
-/** `turn`: a courtesy between writers, no decision. `malformed`: it counts, and changed nothing. */
+/** `turn`: a record between writers, no decision. `malformed`: it counts, and changed nothing. */
 export const RECORD_VERDICTS = ['counted', 'malformed', 'lost', 'unreadable', 'forged', 'turn'] as const
 export type RecordVerdict = (typeof RECORD_VERDICTS)[number]
 
-/** One record of the control topic and what the counting rule says of it. */
+/** One record of the control topic and its verdict by the counting rule. */
 export interface LogEntry {
   readonly offset: number
   /** SHA-256 of its bytes; null for a record without any. */
@@ -19,7 +23,7 @@ export interface LogEntry {
   readonly reason: string | null
   /** When the log took it, Unix milliseconds. */
   readonly logAtMs: number
-  /** What it says of itself; null where that cannot be trusted or is nothing. */
+  /** Null where the contents cannot be trusted or are no decision. */
   readonly decision: {
     readonly parent: string
     readonly at: string
@@ -41,7 +45,7 @@ export interface LogPage {
 
 export interface LogDetail {
   readonly entry: LogEntry
-  /** As they stand in the log: with sealed values and digests. Not to be shown unmasked. */
+  /** As in the log: with sealed values and digests. Not to be shown unmasked. */
   readonly events: readonly EventRecord[]
   /** Rows before and after; [] for what did not count. At most `CHANGES_TOLD` of them. */
   readonly changes: readonly RowChange[]
@@ -49,22 +53,22 @@ export interface LogDetail {
 }
 export const CHANGES_TOLD = 1_024
 
-/** A later decision that changed one of the rows asked about. */
+/** A later decision that changed one of the rows in question. */
 export interface LaterChange {
   readonly revision: string
   readonly at: string
   readonly rows: readonly { readonly table: string; readonly id: string }[]
 }
 
-/** Where a state of the past stands. */
+/** The position of a state of the past. */
 export interface PastPoint {
   /** Id of the last decision in it. */
   readonly revision: string
-  /** The time that was asked for, else that of the decision; Unix milliseconds. */
+  /** The requested time, else that of the decision; Unix milliseconds. */
   readonly atMs: number
 }
 
-/** Question -> what is asked and what is answered. All of it can be copied between threads. */
+/** Question -> its parameters and its reply. All of it can be copied between threads. */
 export interface Questions {
   /** A page, newest first: below the offset `before` (null: from the end), after leaving out `skip`. */
   page: { ask: { before: number | null; skip: number; limit: number }; answer: LogPage }
@@ -72,18 +76,21 @@ export interface Questions {
   record: { ask: { id: string | number }; answer: LogDetail | null }
   /** Later decisions about these rows, the first 20. `after`: offset of the record that they come after. */
   later: { ask: { after: number; rows: readonly { table: string; id: string }[] }; answer: readonly LaterChange[] }
-  /** A read of the configuration as it was; null when there was no such moment. `read` and `answer` are between the asker and the reader module. */
+  /**
+   * A read of the configuration at that moment; null when there was no such moment. `read` and `answer` are private to
+   * the caller and the reader module.
+   */
   past: { ask: { moment: Moment; read: unknown }; answer: { point: PastPoint; answer: unknown } | null }
 }
 export type QuestionName = keyof Questions
 export type Question = { [Name in QuestionName]: { readonly name: Name } & Questions[Name]['ask'] }[QuestionName]
 
-/** Asks the history thread. Throws `HistoryUnavailable`. */
+/** Sends a question to the history thread. Throws `HistoryUnavailable`. */
 export interface History {
   ask<Name extends QuestionName>(name: Name, ask: Questions[Name]['ask']): Promise<Questions[Name]['answer']>
 }
 
-/** The past cannot be read now; the message says why. A repeat may find it. */
+/** The past cannot be read now; the message gives the reason. A repeat may succeed. */
 export class HistoryUnavailable extends Error {
   override readonly name = 'HistoryUnavailable'
 }

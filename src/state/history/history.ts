@@ -29,8 +29,9 @@ import {
 import { PastStates, recordsOf } from './past-state.ts'
 import { Survey } from './record-index.ts'
 
-// The survey of the control topic, kept in the folder `history` of a data folder, so that the first question after a start need not read the whole log.
-// A shortcut: what is damaged, of another key or of another log is not used.
+// The record index of the control topic, stored in the folder `history` of a data folder, so that the first question
+// after a start need not read the whole log. A shortcut: a file that is damaged, of another key or of another log is
+// not used.
 
 const FOLDER = 'history'
 const FILE = 'survey'
@@ -46,7 +47,7 @@ export const keepSurvey = (dataDir: string, survey: Survey): void => {
   renameSync(draft, join(folder, FILE))
 }
 
-/** The one that was kept last, or null. Whether it is of this log is for the caller to see. */
+/** The last stored index, or null. The caller checks that it is of this log. */
 export const keptSurvey = async (dataDir: string, macKey: Uint8Array): Promise<Survey | null> => {
   let file: Buffer
   try {
@@ -67,7 +68,7 @@ export interface HistoryDeps {
   readonly log: EventLog
   readonly macKey: Uint8Array
   readonly checkpoints: Pick<Checkpoints, 'before'>
-  /** Where the survey is kept between two starts, and whether this process may write there. */
+  /** Where the index is stored between two starts, and whether this process may write there. */
   readonly kept?: { readonly dataDir: string; readonly writes: boolean }
   /** Reads a state of the past for `past` questions: what `read` means and what it answers is its own affair. */
   readPast(state: ControlState, point: PastPoint, read: unknown): unknown
@@ -75,16 +76,16 @@ export interface HistoryDeps {
 }
 
 const LATER_TOLD = 20
-/** A first pass over a long log is told to the asker, who asks again, rather than waited for. */
+/** A first pass over a long log is not waited for: the reply is that the caller should repeat the question. */
 const SURVEY_MS = 8_000
 
-/** The survey is kept again when it has grown by so many records. */
+/** The index is stored again when it has grown by so many records. */
 const KEEP_RECORDS = 10_000
 
 export class LogHistory {
   #survey: Survey
   #past: PastStates
-  /** Where the survey was when it was last kept, or read; null before the first question. */
+  /** The end of the index when it was last stored, or read; null before the first question. */
   #keptNext: number | null = null
 
   constructor(readonly deps: HistoryDeps) {
@@ -132,7 +133,7 @@ export class LogHistory {
     return end
   }
 
-  /** The survey that an earlier process kept, if it is of this log: its last decision stands where it says. */
+  /** The index that an earlier process stored, if it is of this log: the log has its last decision at its offset. */
   async #takeKept(end: number): Promise<void> {
     const { kept, macKey } = this.deps
     this.#keptNext = 0
@@ -267,7 +268,10 @@ const facts = ({ parent, at, actor, by, cause, events }: Decision): NonNullable<
   }
 }
 
-/** Why a decision that counts changes nothing, or null: an event of a known type that its schema refuses. */
+/**
+ * Why a decision that counts changes nothing: an event of a known type that its schema refuses. Null: it is
+ * well-formed.
+ */
 const malformedType = (decision: Decision): string | null => {
   const refused = renewed(decision).events.find(
     (event) => CONTROL_EVENTS[event.type] !== undefined && !eventIsValid(event),

@@ -1,19 +1,19 @@
-// States of the past: folded again from the nearest snapshot that is kept, on request, one at a time.
+// States of the past: folded again from the nearest stored snapshot, on request, one at a time.
 import type { ControlState, Folded } from '../../domain/control.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import { ChainFold, CONTROL, politeness } from '../fold.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Survey } from './record-index.ts'
 
-/** States that were asked for last, by the offset that comes next: a page of the console asks for the same one many times. */
+/** Number of cached states, by their next offset: a page of the console requests the same one many times. */
 const KEPT_STATES = 4
-/** More rows than this in all of them are not kept, except those of the last one asked for. */
+/** Bound of the rows in all cached states; the state that was requested last is cached in any case. */
 const KEPT_ROWS = 500_000
 
 export interface PastState {
-  /** Not to be changed by whoever gets it. */
+  /** Callers must not change it. */
   readonly state: ControlState
-  /** Log time that far: what the fold of what comes next goes by. */
+  /** Log time up to here, for the fold of what follows. */
   readonly logAtMs: number
 }
 
@@ -28,7 +28,7 @@ export class PastStates {
     readonly signal: AbortSignal,
   ) {}
 
-  /** The state when everything below `next` was folded, which the survey has seen. */
+  /** The state after everything below `next`, which the record index contains. */
   async at(next: number, survey: Survey): Promise<PastState> {
     const known = this.#kept.get(next)
     if (known !== undefined) {
@@ -42,7 +42,10 @@ export class PastStates {
     return past
   }
 
-  /** Folds on from the state below `from`, and tells what each decision did; ends when it is told false. */
+  /**
+   * Folds on from the state below `from`, and calls back with the effect of each decision; ends when the callback
+   * returns false.
+   */
   async follow(
     from: number,
     survey: Survey,

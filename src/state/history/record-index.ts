@@ -1,22 +1,28 @@
-// What the counting rule said of every record of the control topic, in 13 bytes each: its verdict, the first bits of its id, when it was. Made by
-// one pass over the log without folding it; then an id, a time or a page is found without reading what lies between.
+// The record index: the verdict of every record of the control topic, the first bits of its id and its time, in 13
+// bytes each. Made by one pass over the log without folding it; then an id, a time or a page is found without reading
+// the records between.
 import { GENESIS, judge, type Verdict } from '../../domain/kernel/decision.ts'
 import type { LogRecord } from '../../log/port.ts'
 import { readTurn } from '../write-turns.ts'
 
 const INITIAL = 4_096
-/** A writer's clock is believed when it says that the decision was made so shortly before the log took it: a command has 5 s in all. */
+/**
+ * The time of a decision by its writer's clock is accepted when it lies so shortly before log time: a command has 5 s
+ * in all.
+ */
 const BELIEVED_MS = 5_000
 /** Copies of one record, and clashes: more are not looked at. */
 const MAX_CANDIDATES = 64
 
-/** As it is kept: format, records, tip, then the columns. Raised when verdicts or moments are found in another way. */
+/**
+ * The stored form: format, records, tip, then the columns. Raised when verdicts or moments are found in another way.
+ */
 const FORMAT = 1
 const COUNT_BYTES = 6
 const HEAD_BYTES = 1 + COUNT_BYTES + 32
 const RECORD_BYTES = 8 + 4 + 1
 
-/** What a survey knows of a record; whether a decision that counts is malformed only its events tell. */
+/** Verdicts of the index; only its events show whether a decision that counts is malformed. */
 export const SURVEYED = ['counted', 'lost', 'unreadable', 'forged', 'turn'] as const
 export type Surveyed = (typeof SURVEYED)[number]
 const COUNTED = SURVEYED.indexOf('counted')
@@ -37,7 +43,7 @@ export class Survey {
 
   /** What `bytes` gave. Null for what was written otherwise. */
   static of(macKey: Uint8Array, bytes: Uint8Array): Survey | null {
-    const view = Buffer.from(bytes) // of its own, aligned
+    const view = Buffer.from(bytes) // a copy, so that it is aligned
     const next = view.length < HEAD_BYTES ? -1 : view.readUIntLE(1, COUNT_BYTES)
     if (view[0] !== FORMAT || view.length !== HEAD_BYTES + next * RECORD_BYTES) return null
     const survey = new Survey(macKey)
@@ -52,7 +58,9 @@ export class Survey {
     return survey
   }
 
-  /** All of it up to its tip, to be kept: that the tip stands there says that the log is the same up to it, and no farther. */
+  /**
+   * The index up to its tip, for storing: the tip in the log proves that the log is the same up to it, and no farther.
+   */
   bytes(): Uint8Array {
     const next = (this.lastCounted(this.next) ?? -1) + 1
     const head = Buffer.alloc(HEAD_BYTES)
@@ -109,7 +117,7 @@ export class Survey {
     return last === -1 ? null : last
   }
 
-  /** Where records may have this id, newest first. 32 bits are compared: whoever asks reads the record. */
+  /** Offsets of records that may have this id, newest first. 32 bits are compared: the caller reads the record. */
   candidates(id: string): readonly number[] {
     const print = printOf(id)
     const found: number[] = []

@@ -1,5 +1,5 @@
-// The file of a snapshot: lines, then a line with a MAC over all of them. Written and read piece by piece, so that a large one neither takes its
-// size in memory nor, while it is synced, holds up who else waits for the disk.
+// The file of a snapshot: lines, then a line with a MAC over all of them. Written and read piece by piece, so that a
+// large one neither takes its size in memory nor, while it is synced, delays other users of the disk.
 import { createHmac, type Hmac } from 'node:crypto'
 import { closeSync, fdatasyncSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
@@ -9,7 +9,7 @@ const NEWLINE = 0x0a
 /** 64 hex digits and the end of the line. */
 const MAC_BYTES = 65
 const READ_BYTES = 1024 * 1024
-/** Synced whenever so much is written: what syncs the log waits for no more than that. */
+/** Bytes between two syncs: a sync of the log waits for no more than that. */
 const SYNC_BYTES = 4 * 1024 * 1024
 
 export class SnapshotWriter {

@@ -8,7 +8,9 @@ import { Checkpoints } from './checkpoints.ts'
 import { writeSnapshot } from './snapshot.ts'
 import type { FromSnapshotThread, SnapshotThreadStart } from './snapshot-worker.ts'
 
-/** Nobody waits for this fold: what comes drop by drop is taken in gulps, which spares the log most of the work of being followed. */
+/**
+ * Nothing waits for this fold: records are taken at intervals, which saves the log most of the work of being followed.
+ */
 const FOLLOW_EVERY_MS = 200
 /** As many as the embedded log gives at once: then there are more. */
 const MANY_RECORDS = 256
@@ -39,7 +41,7 @@ export class SnapshotFold {
   #writtenNext = 0
   #writtenCount = 0
   #writtenAtMs = performance.now()
-  /** The end that was seen at start: nothing is written on the way there. */
+  /** The end of the log at start: nothing is written on the way there. */
   #target: number | null = null
   readonly #checkpoints: Checkpoints
 
@@ -55,7 +57,10 @@ export class SnapshotFold {
     this.#checkpoints = new Checkpoints(deps.options.dataDir, deps.options.macKey)
   }
 
-  /** Folds and writes. Returns at the end of the log when the state is too large to be held there, or after `restMs` in which nothing came. */
+  /**
+   * Folds and writes. Returns at the end of the log when the state is too large to stay in memory there, or after
+   * `restMs` without a record.
+   */
   async follow(): Promise<void> {
     const { log, options } = this.deps
     this.#target ??= await log.end(CONTROL, 0)
@@ -63,7 +68,7 @@ export class SnapshotFold {
     const resting = new AbortController()
     const signal = AbortSignal.any([this.deps.signal, resting.signal])
     const rest = () => {
-      // Who may not rest comes back here, and never to the end of the timer above.
+      // A thread that may not rest comes back here, and never to the end of the timer above.
       if (performance.now() - this.#writtenAtMs >= options.everyMs) this.write(false)
       if (this.#isOnItsWay() || this.owed) quiet?.refresh()
       else resting.abort()
@@ -75,7 +80,7 @@ export class SnapshotFold {
         for (const record of batch) this.#take(record)
         quiet?.refresh()
         const reached = !this.remembering && this.fold.next >= this.#target
-        // The first one soon: it is also the witness of what the log held.
+        // The first one is written early: it is also the witness of what the log held.
         const due =
           this.#writtenNext === 0 ||
           (this.owed && reached) ||
@@ -94,12 +99,12 @@ export class SnapshotFold {
     return this.#target === null || this.fold.next < this.#target || this.remembering
   }
 
-  /** A state of so many rows is not held between two snapshots. */
+  /** A state of so many rows does not stay in memory between two snapshots. */
   isTooLarge(): boolean {
     return this.#rows() > this.deps.options.heldRows
   }
 
-  /** At stop: what came since the last gulp, if the log gives it soon. */
+  /** At stop: folds the records since the last interval, if the log delivers them in time. */
   async finish(): Promise<void> {
     if (this.remembering) return
     const limit = AbortSignal.timeout(FINISH_MS)
@@ -112,7 +117,10 @@ export class SnapshotFold {
     }
   }
 
-  /** Reads the whole log again; false when it lacks what this thread has folded: then the last snapshot stays as it is, as a witness. */
+  /**
+   * Reads the whole log again; false when it lacks what this thread has folded: then the last snapshot stays as it is,
+   * as a witness.
+   */
   async again(): Promise<boolean> {
     const { log, options, signal, tell } = this.deps
     const fold = await foldAgain(log, options.macKey, signal)
@@ -130,7 +138,10 @@ export class SnapshotFold {
     return { next: this.#writtenNext, rows: this.#rows(), atMs: this.#writtenAtMs }
   }
 
-  /** Writes when something was folded since the last time, and the fold is not still on its way to the end. False when that failed. */
+  /**
+   * Writes when something was folded since the last time, and the fold is not still on its way to the end. False when
+   * that failed.
+   */
   write(forced: boolean): boolean {
     const { options, tell } = this.deps
     if (this.#isOnItsWay()) return true

@@ -1,4 +1,5 @@
-// The serving thread's end of snapshots and of the past: starts the worker, hears what it wrote, asks it, starts it again when it dies.
+// The serving thread's end of snapshots and of the past: starts the worker, receives its messages, sends questions,
+// starts it again when it dies.
 
 import { ownModuleUrl } from '../../lib/own-files.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
@@ -15,19 +16,22 @@ export interface SnapshotOptions extends ThreadLog {
   readonly diagnostics: Diagnostics
   readonly everyDecisions?: number
   readonly everyMs?: number
-  /** A state of more rows is read again from the last snapshot when the next is due, not held until then. */
+  /** A state of more rows is read again from the last snapshot when the next is due, instead of staying in memory. */
   readonly heldRows?: number
   readonly onWritten?: (snapshot: { next: number; tip: string; tookMs: number }) => void
-  /** False: nothing is written, the thread only answers for the past, and is started by the first question. */
+  /**
+   * False: nothing is written, the thread only replies to questions about the past, and the first question starts it.
+   */
   readonly writes?: boolean
   /**
-   * The thread starts after it, or with the first question: until the serving state is folded, a second fold of the same log beside it would only make the
-   * start longer. One that rejects starts nothing: there is nothing to write then.
+   * The thread starts after this promise, or with the first question: a second fold of the same log beside the serving
+   * one would only make the start longer. When it rejects there is nothing to write, and the thread does not start.
    */
   readonly after?: Promise<unknown>
   /**
-   * Lets the thread end while nothing is due and nobody asks: it takes 14 MB, and looks for news all the time (docs/decisions/0043). Not given: it stays.
-   * `position`: the offset after the last control record that this process knows; by it the thread is started again.
+   * Lets the thread end while it has no work: it takes memory, and polls the log (docs/decisions/0043). Absent: it
+   * stays. `position`: the offset after the last control record that this process has folded; it determines when the
+   * thread starts again.
    */
   readonly rest?: { position(): number; readonly afterMs?: number }
   /** Module and function that read states of the past, for `past` questions. */
@@ -60,7 +64,7 @@ interface Open {
   reject(error: Error): void
 }
 
-/** What the thread said when it was let go. */
+/** The last message of a thread that ended to rest. */
 interface Resting {
   readonly next: number
   readonly rows: number
@@ -91,7 +95,7 @@ class SnapshotThread implements Snapshots {
     const begin = () => {
       if (this.#stopped === null) this.#spawnOnce()
     }
-    if (writes) after?.then(begin, () => {}) // who serves the state tells why there is none
+    if (writes) after?.then(begin, () => {}) // the owner of the serving state reports why there is none
   }
 
   ask<Name extends QuestionName>(name: Name, ask: Questions[Name]['ask']): Promise<Questions[Name]['answer']> {
@@ -138,12 +142,15 @@ class SnapshotThread implements Snapshots {
     worker.terminate()
   }
 
-  /** Records that the last snapshot lacks, as this process knows it; 0 while the thread runs. */
+  /** Records that the last snapshot lacks, by the position of this process; 0 while the thread runs. */
   #behind(): number {
     return this.#resting === null ? 0 : (this.options.rest?.position() ?? 0) - this.#resting.next
   }
 
-  /** Starts the thread for the snapshot that is owed; resolves when that is written or has failed. One that takes too long is ended: it writes beside, then renames. */
+  /**
+   * Starts the thread for the snapshot that is owed; resolves when that is written or has failed. A thread that takes
+   * too long is ended: it writes beside, then renames.
+   */
   async #writeLast(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#onLast = resolve
@@ -157,7 +164,7 @@ class SnapshotThread implements Snapshots {
     clearTimeout(limit)
   }
 
-  /** The thread has nothing to do, and nobody has asked it for a while. */
+  /** The thread has nothing to do, and there was no question for a while. */
   #rest({ next, rows, due }: FromSnapshotThread & { tell: 'rests' }, worker: Worker): void {
     const { rest, everyMs = EVERY_MS } = this.options
     const { afterMs = REST_AFTER_MS } = rest!
@@ -229,7 +236,7 @@ class SnapshotThread implements Snapshots {
 
   #heard(message: FromSnapshotThread, worker: Worker): void {
     if (worker !== this.#worker) {
-      // It was let go; what it wrote before it heard of that counts.
+      // The thread was ended to rest; a snapshot that it wrote before it received that counts.
       if (message.tell === 'written' && this.#resting !== null) this.#resting = { ...this.#resting, next: message.next }
       return
     }

@@ -1,5 +1,5 @@
-// The thread that writes snapshots and answers for the past: it folds the log by itself, so that neither is ever done on the serving thread.
-// Told what to do by `snapshot-thread.ts`.
+// The thread that writes snapshots and replies to questions about the past: it folds the log by itself, so that neither
+// is ever done on the serving thread. `snapshot-thread.ts` sends its commands.
 import type { ControlState } from '../../domain/control.ts'
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, LogUnavailable } from '../../log/port.ts'
@@ -17,15 +17,18 @@ export interface SnapshotThreadStart extends ThreadLog {
   readonly dataDir: string
   readonly everyDecisions: number
   readonly everyMs: number
-  /** A state of more rows is not held between two snapshots: that would be its memory a second time. */
+  /** A state of more rows does not stay in memory between two snapshots: it would take its memory a second time. */
   readonly heldRows: number
-  /** False in a process whose data folder another one keeps: it answers for the past, and writes nothing. */
+  /** False in a process whose data folder another one owns: it replies to questions, and writes nothing. */
   readonly writes: boolean
   /** A snapshot is due at once: the thread was started for it. */
   readonly owed: boolean
-  /** After so long with nothing to fold the thread says that it may end. Null: it stays. */
+  /** After so long without a record the thread reports that it may end. Null: it stays. */
   readonly restMs: number | null
-  /** What the last snapshot was when a thread before this one was let go, and how old: nothing is folded for a question. Null: not known, or `owed`. */
+  /**
+   * The last snapshot of the thread before this one, which ended to rest, and its age: a question then does not fold
+   * for snapshots. Null: none is recorded, or `owed`.
+   */
   readonly rested: { readonly next: number; readonly rows: number; readonly ageMs: number } | null
   /** Module and function that read a state of the past: `(state, point, read) => answer`, all of it copyable. */
   readonly readerModule: string | null
@@ -41,9 +44,12 @@ export type FromSnapshotThread =
   | { readonly tell: 'written'; readonly next: number; readonly tip: string; readonly tookMs: number }
   | { readonly tell: 'failed'; readonly problem: string }
   | { readonly tell: 'answer'; readonly number: number; readonly answer: unknown }
-  /** `soon`: a repeat may find it. */
+  /** `soon`: a repeat may succeed. */
   | { readonly tell: 'no_answer'; readonly number: number; readonly problem: string; readonly soon: boolean }
-  /** Nothing came for a while. The last snapshot holds the log up to `next`; after `due` more decisions another is due. Told again while nothing comes. */
+  /**
+   * There was no record for a while. The last snapshot holds the log up to `next`; after `due` more decisions another
+   * is due. Repeated while there is no record.
+   */
   | { readonly tell: 'rests'; readonly next: number; readonly rows: number; readonly due: number }
   | { readonly tell: 'stopped' }
 
@@ -57,13 +63,16 @@ const tell = (message: FromSnapshotThread): void => self.postMessage(message)
 const stopping = new AbortController()
 let isResting = false
 
-/** What the state took is given back now: a thread that does nothing collects nothing. Later than at once, when nothing on the stack names it. */
+/**
+ * Collects the memory of the state now, since an idle thread does not collect. Called when no stack frame refers to the
+ * state any more.
+ */
 const giveBack = async (): Promise<void> => {
   await sleep(LOOK_MS, stopping.signal)
   Bun.gc(true)
 }
 
-/** Says that this thread may be let go; whether it is, the serving thread decides. */
+/** Reports that this thread may be ended; the serving thread decides. */
 const rests = (options: SnapshotThreadStart, { next, rows }: Written): void =>
   tell({ tell: 'rests', next, rows, due: decisionsDue(options, rows) })
 
@@ -87,7 +96,7 @@ const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: b
 const run = async (options: SnapshotThreadStart): Promise<void> => {
   const log = await openThreadLog(options)
   let { rested } = options
-  /** Null: it is too large to be held until the next one is due, or nothing is due yet. */
+  /** Null: it is too large to stay in memory until the next one is due, or nothing is due yet. */
   let snapshots: SnapshotFold | null = rested === null ? await fromSnapshot(log, options, options.owed) : null
   let suspected = false
   while (!stopping.signal.aborted) {
@@ -126,7 +135,10 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
   await log.close()
 }
 
-/** Whatever ends a run is said, and tried again: snapshots are a shortcut, the thread must not be one that is silently missing. */
+/**
+ * Reports every error that ends a run, and runs again: snapshots are a shortcut, but the thread must not be missing
+ * silently.
+ */
 const runForEver = async (options: SnapshotThreadStart): Promise<void> => {
   while (!stopping.signal.aborted) {
     try {
@@ -148,7 +160,7 @@ const readerOf = async ({ readerModule, readerFunction }: SnapshotThreadStart): 
   return read
 }
 
-/** Answers what is asked, one at a time, in the order of asking, on a log of its own. */
+/** Replies to questions, one at a time, in their order, on a log of its own. */
 class Answers {
   #queue: Promise<void> = Promise.resolve()
   #history: Promise<LogHistory> | null = null

@@ -1,5 +1,5 @@
-// Snapshots of the folded control state: a shortcut for the next start, and a witness of where the log was. JSON lines: a header, rows in
-// chunks, a MAC over all of it. Written by the snapshot thread alone.
+// Snapshots of the folded control state: a shortcut for the next start, and a witness of the log's position. JSON
+// lines: a header, rows in chunks, a MAC over all of it. Written by the snapshot thread alone.
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ const Count = t.Integer({ minimum: 0 })
 const Header = t.Object({
   gatelog_snapshot: t.Literal(1),
   fold_version: t.Integer(),
-  /** Of the build that wrote it; absent in those of builds that did not say. */
+  /** Of the build that wrote it; absent in snapshots of earlier builds. */
   event_version: t.Optional(t.Integer()),
   next: Count,
   tip: t.String({ pattern: '^[0-9a-f]{64}$' }),
@@ -31,7 +31,10 @@ const Header = t.Object({
   counts: t.Object({ counted: Count, lost: Count, unreadable: Count, forged: Count, malformed: Count }),
 })
 
-/** What a snapshot proves even when its rows cannot be used: the log once reached `next`, and the decision `tip` counted in it. */
+/**
+ * What a snapshot proves even when its rows cannot be used: the log once reached `next`, and the decision `tip` counted
+ * in it.
+ */
 export interface Witness {
   readonly next: number
   readonly tip: string
@@ -48,7 +51,10 @@ export interface LoadedSnapshot {
 
 const NOTHING: LoadedSnapshot = { start: null, witness: null, problem: null }
 
-/** Reads the snapshot of a data folder. Its MAC vouches for the digest, which was computed again from the rows as they were written. Never throws for what the file holds: a damaged one is not used, and the log is folded from the start. */
+/**
+ * Reads the snapshot of a data folder. Its MAC covers the digest, which the writer computed from the rows as they were
+ * written. Never throws for the contents of the file: a damaged one is not used, and the log is folded from the start.
+ */
 export const loadSnapshot = (dataDir: string, macKey: Uint8Array): Promise<LoadedSnapshot> =>
   readSnapshot(snapshotPath(dataDir), macKey)
 
@@ -91,7 +97,7 @@ const restored = async (file: FileHandle): Promise<LoadedSnapshot> => {
         return { start: null, witness: witnessOf(first), problem }
       }
       if ((first.event_version ?? 1) > EVENT_VERSION) {
-        // What its build knew and this one does not is folded into the rows, and nothing in them says so. The log does.
+        // Events that only its build supports are folded into the rows without a trace. A fold of the log shows them.
         const problem = `was written by a build with event version ${first.event_version}, this one has ${EVENT_VERSION}`
         return { start: null, witness: witnessOf(first), problem }
       }
@@ -107,8 +113,8 @@ const restored = async (file: FileHandle): Promise<LoadedSnapshot> => {
 const witnessOf = ({ next, tip, chain_id }: Static<typeof Header>): Witness => ({ next, tip, chainId: chain_id })
 
 /**
- * Writes the snapshot of a fold: beside, synced, then renamed. Blocks; for the snapshot thread. False when the fold cannot stand for the log:
- * nothing was started, or it met event types that this build does not know.
+ * Writes the snapshot of a fold: beside, synced, then renamed. Blocks; for the snapshot thread. False when the fold
+ * cannot represent the log: the chain is not started, or the fold met event types that this build does not support.
  */
 export const writeSnapshot = (dataDir: string, fold: ChainFold, nowMs: number): boolean => {
   const chainId = fold.state.table('chain').get(CHAIN_ROW)?.chain_id
