@@ -11,7 +11,7 @@ const NAMES: ReadonlySet<string> = new Set(NEEDED)
 
 /** An index that follows the live fold from now on. */
 export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>): KeyIndex => {
-  /** Only of keys that are: strangers fill nothing. */
+  /** Holds existing keys only: unknown texts do not fill it. */
   const entries = new DigestCache<KeyEntry>()
   live.subscribe(({ changes, refused }) => {
     for (const { table, before, after } of changes) {
@@ -62,7 +62,10 @@ const entryOf = ({ id, tenant_id, scopes, expires_at, routing_policy_id }: Neede
 
 const plainLists = new WeakMap<readonly string[], readonly string[]>()
 
-/** Rows that share a list have a frozen one: the runtime takes ten times as long for a member of it, at every request of the key. */
+/**
+ * Rows that share a list have a frozen one. A frozen list is much slower to search, at every request of the key, so it
+ * is copied.
+ */
 const plain = (list: readonly string[]): readonly string[] => {
   if (!Object.isFrozen(list)) return [...list]
   let copy = plainLists.get(list)

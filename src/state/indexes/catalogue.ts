@@ -1,4 +1,5 @@
-// The registry joined with its providers, as routing reads it. Follows the fold: an event renews the entries that it touches, no more.
+// The registry joined with its providers, as routing reads it. Follows the fold: an event renews the entries that it
+// touches, no more.
 
 import type { RowChange } from '../../domain/kernel/tables.ts'
 import type { ModelRow } from '../../domain/registry/model.ts'
@@ -24,19 +25,27 @@ export interface CatalogueDeps {
   readonly diagnostics: Diagnostics
 }
 
-/** A key that is erased because its credential was replaced is erased before the decision arrives here: the row is looked at again a little later. */
+/**
+ * The former key of a replaced credential is erased before the decision arrives here: the row is checked again a little
+ * later.
+ */
 const ERASED_GRACE_MS = 5_000
 
 /** Opens the catalogue on what is folded, and keeps it up to date. Open the data keys first. */
 export const openCatalogue = (deps: CatalogueDeps): OpenCatalogue => new Registry(deps)
 
 export interface OpenCatalogue extends Catalogue {
-  /** Whether requests could be sent to this provider: a known kind, an address, and a secret where that kind needs one. */
+  /**
+   * Whether requests could be sent to this provider: a known kind, an address, and a secret where that kind needs one.
+   */
   adapterReady(providerId: string): boolean
   close(): void
 }
 
-/** `api_key_env` when its variable is set, else the stored credential, else null; null too for what no header can carry. */
+/**
+ * `api_key_env` when its variable is set, else the stored credential, else null; null too for a text that no header can
+ * carry.
+ */
 export const providerSecret = (
   { id, api_key_env, credential }: ProviderRow,
   { env, dataKeys, diagnostics }: Pick<CatalogueDeps, 'env' | 'diagnostics'> & { dataKeys: Pick<DataKeys, 'open'> },
@@ -59,7 +68,7 @@ export const providerSecret = (
   }
 }
 
-/** What the rows of a provider say to each of its models. */
+/** The members that the row of a provider contributes to each of its models. */
 interface Adapter {
   readonly row: ProviderRow
   readonly baseUrl: string

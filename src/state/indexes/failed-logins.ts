@@ -1,5 +1,5 @@
-// Who failed to log in, by name and by address: five failures in 15 minutes lock for 15 minutes, then for twice as long, up to a day. Of what other
-// instances saw it is told by their announcements; memory is bounded.
+// Failed logins, by name and by address: five failures in 15 minutes lock for 15 minutes, then for twice as long, up to
+// a day. Failures on other instances arrive by their announcements; memory is bounded.
 import { type Static, t } from '../../lib/schema/schema.ts'
 
 const FAILURES = 5
@@ -11,12 +11,12 @@ const FORGIVEN_MS = 86_400_000
 const MAX_SUBJECTS = 10_000
 /** How many are looked at for one that may go, when there are too many. */
 const EVICTION_LOOK = 64
-/** More are not told: the announcement stays small. */
+/** Bound of the announced failures: the announcement stays small. */
 const MAX_TOLD = 64
-/** What others may say of the future, and still be believed: clocks differ. */
+/** How far in the future times of other instances may lie: clocks differ. */
 const CLOCK_MS = 60_000
 
-/** What one instance says of one subject. Times in Unix milliseconds. */
+/** The failures of one subject on one instance. Times in Unix milliseconds. */
 export const ToldFailures = t.Object({
   subject: t.String({ minLength: 1, maxLength: 64, description: 'Keyed digest of a name or an address.' }),
   at_ms: t.Array(t.Integer(), { maxItems: FAILURES, description: 'Failures that it saw itself.' }),
@@ -37,7 +37,7 @@ interface Entry {
   lockedUntilMs: number
   /** Lockouts in a row. */
   level: number
-  /** Attempts whose end is not known yet. */
+  /** Attempts under way. */
   open: number
 }
 
@@ -48,7 +48,7 @@ export interface Lockout {
 }
 
 export class FailedLogins {
-  /** The one that moved last stands last. */
+  /** In the order of the last change. */
   readonly #entries = new Map<string, Entry>()
 
   get size(): number {
@@ -69,7 +69,7 @@ export class FailedLogins {
     return true
   }
 
-  /** Ends an attempt of which nothing is known: it counts for nothing. */
+  /** Ends an attempt without a result: it does not count. */
   abandoned(subjects: readonly string[], nowMs: number): void {
     for (const subject of subjects) this.#end(subject, nowMs)
   }
@@ -90,7 +90,10 @@ export class FailedLogins {
     return locked
   }
 
-  /** Ends an attempt that was right. Its name starts anew; its address does not, or one good account would cover for guesses at others. */
+  /**
+   * Ends an attempt that succeeded. The count of its name restarts; that of its address does not, or one good account
+   * would cover for guesses at others.
+   */
   succeeded(subjects: readonly string[], name: string, nowMs: number): void {
     for (const subject of subjects) this.#end(subject, nowMs)
     const entry = this.#touch(name, nowMs)
@@ -98,7 +101,7 @@ export class FailedLogins {
     this.#settle(entry, nowMs)
   }
 
-  /** What this instance says of itself: the newest, at most 64. */
+  /** The failures to announce: the newest, at most 64. */
   told(nowMs: number): ToldFailures[] {
     const told: ToldFailures[] = []
     for (const [subject, entry] of [...this.#entries].reverse()) {
@@ -112,7 +115,7 @@ export class FailedLogins {
     return told
   }
 
-  /** Takes in what another instance says. */
+  /** Merges the announced failures of another instance. */
   heard(instance: string, told: readonly ToldFailures[], nowMs: number): void {
     const latestMs = nowMs + CLOCK_MS
     for (const { subject, at_ms, settled_ms, locked_until_ms, level } of told) {

@@ -1,4 +1,5 @@
-// What budgets allow a single request to cost (`hard_cap_usd`), by tenant. Needs no lease and no count: it is compared with what the request is projected to cost.
+// The most that budgets allow a single request to cost (`hard_cap_usd`), by tenant. Needs no lease and no count: it is
+// compared with the projected cost of the request.
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { HardCaps } from './steering.ts'
 
@@ -6,7 +7,7 @@ import type { HardCaps } from './steering.ts'
 const caps = (row: BudgetRow): boolean =>
   row.enabled && row.enforcement !== 'shadow' && (row.hard_cap_nano_usd !== null || needsPrice(row))
 
-/** What is left of a hard limit is asked for later, of a lease; but nothing without a price can be asked for. */
+/** The rest of a hard limit is checked later, by a lease; but a request without a price cannot be leased for. */
 const needsPrice = ({ enforcement, limit_nano_usd }: BudgetRow): boolean =>
   enforcement === 'hard' && limit_nano_usd !== null
 

@@ -1,4 +1,4 @@
-// Which rate limits a request falls under: its key's, its tenant's, and those of the policies that speak for it.
+// The rate limits of a request: of its key, of its tenant, and of the policies that apply to it.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import type { RateLimits, TenantRow } from '../../domain/access/tenant.ts'
 import type { KeyEntry, LiveState } from '../port.ts'
@@ -24,7 +24,10 @@ export const limitRule = (scope: LimitRule['scope'], id: string, limits: RateLim
   return { scope, subject: `${scope}:${id}`, rpm, tpm, maxParallel: max_parallel }
 }
 
-/** The rules of a request: of its key, of its tenant, then those handed in. The list handed in itself when there are no others. */
+/**
+ * The rules of a request: of its key, of its tenant, then those handed in. The list handed in itself when there are no
+ * others.
+ */
 export type RulesOf = (key: KeyEntry, ofPolicies: readonly LimitRule[]) => readonly LimitRule[]
 
 /** The rules of the last request: those of a key come in runs. */
@@ -35,7 +38,7 @@ interface Together {
   readonly rules: readonly LimitRule[]
 }
 
-/** Follows the fold. Only rows that have limits are kept: where there are none, a look costs nothing. */
+/** Follows the fold. Only rows with limits are retained, so that a lookup without limits costs nothing. */
 export const openLimitRules = (live: Pick<LiveState, 'control' | 'subscribe'>): RulesOf => {
   const keys = new Map<string, LimitRule>()
   const tenants = new Map<string, LimitRule>()

@@ -1,4 +1,5 @@
-// Endpoint scopes and overrides as requests read them: follows the fold, and answers the same objects until something changes or expires.
+// Endpoint scopes and overrides as requests read them: follows the fold, and returns the same objects until something
+// changes or expires.
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { RowChange } from '../../domain/kernel/tables.ts'
 import type { EndpointRow } from '../../domain/steering/endpoint.ts'
@@ -85,7 +86,8 @@ class LiveSteering implements Steering {
       if (change.table === 'endpoints') this.#scopeChanged(change as RowChange<EndpointRow>)
       if (change.table === 'budgets') this.#budgetChanged(change as RowChange<BudgetRow>)
       if (change.table === 'overrides') this.#overrideChanged(change as RowChange<OverrideRow>)
-      if (change.table === 'providers' && (change.before === null || change.after === null)) this.#held.clear() // `*` names all of them
+      // `*` includes all of them.
+      if (change.table === 'providers' && (change.before === null || change.after === null)) this.#held.clear()
     }
     const endpoints = this.live.control.table('endpoints')
     for (const id of refused) {
@@ -144,7 +146,7 @@ class LiveSteering implements Steering {
     return { value: this.#merged(inForce, this.#caps.of(owner)), fromMs, untilMs }
   }
 
-  /** Everybody's rows come first, so that a tenant's own forced model stands above the one for all. */
+  /** Rows for all tenants come first, so that a tenant's own forced model takes precedence over the one for all. */
   #merged(inForce: readonly Standing[], hardCaps: HardCaps | null): OverridesInForce {
     const merged = new Merged()
     for (const { row } of inForce) merged.add(row)
@@ -152,7 +154,7 @@ class LiveSteering implements Steering {
       for (const [id] of this.live.control.table('providers').rows()) merged.killedProviderIds.add(id)
     const ids = inForce.toSorted((a, b) => a.order - b.order).map(({ row }) => row.id)
     const { killsAll: _, ...value } = merged
-    return Object.freeze({ ...value, ids, hardCaps }) // `ids` is not frozen: it is looked at five times for each request
+    return Object.freeze({ ...value, ids, hardCaps }) // `ids` is not frozen: each request reads it five times
   }
 }
 
@@ -208,7 +210,10 @@ class Merged implements Omit<OverridesInForce, 'ids' | 'hardCaps'> {
   }
 }
 
-/** A scope of which a later event is unknown to this build is refused as a disabled one is: where it points now is not known. */
+/**
+ * A scope with a later event that this build does not support is refused as a disabled one is: its present target is
+ * unknown.
+ */
 const scopeOf = (row: EndpointRow, refused: boolean): EndpointScope => {
   const { overrides } = row
   return Object.freeze({

@@ -1,4 +1,4 @@
-// The requests that this process has served of late, for whoever asks for them before the read model has them. Bounded: the oldest make room.
+// The recent requests of this process, for lookups before the read model has them. Bounded: the oldest make room.
 
 export interface ServedRequest {
   /** Ours and unique. */
@@ -6,17 +6,20 @@ export interface ServedRequest {
   /** The client's label, or the same as `id`. */
   readonly requestId: string
   readonly tenantId: string
-  /** Who answered; null before anybody was called. */
+  /** The provider that responded; null before the first call. */
   readonly providerId: string | null
   readonly modelId: string | null
 }
 
-/** Each collection of garbage looks through the columns, so there are no more than bridge the time until the read model has a request. */
+/**
+ * Each garbage collection scans the columns, so there are only as many as bridge the time until the read model has a
+ * request.
+ */
 export const SERVED_KEPT = 8_192
 
 /**
- * A ring of columns: noting one costs every request a few writes, and no index to keep. Looking one up walks the ring from the newest on (50 us for all of it),
- * which feedback does, and who asks for a request that the read model does not have.
+ * A ring of columns: adding a request costs a few writes, and there is no index to maintain. A lookup walks the ring
+ * from the newest on; feedback does it, and a lookup of a request that the read model does not have.
  */
 export class ServedRequests {
   readonly #ids: string[]
@@ -47,14 +50,17 @@ export class ServedRequests {
     return at
   }
 
-  /** Who is called for it. Without effect once it has made room for another. */
+  /** Sets the candidate that is called. Without effect once the request has made room for another. */
   calling(at: number, id: string, providerId: string, modelId: string): void {
     if (this.#ids[at] !== id) return
     this.#providers[at] = providerId
     this.#models[at] = modelId
   }
 
-  /** By id, else the tenant's latest with that label (null: of all tenants). `foreign`: another tenant's, so that nobody else has to be asked. Null: not known here. */
+  /**
+   * By id, else the tenant's latest with that label (null: of all tenants). `foreign`: another tenant's, so that no
+   * other source need be queried. Null: not in the ring.
+   */
   find(idOrLabel: string, tenantId: string | null): ServedRequest | 'foreign' | null {
     let labelled: ServedRequest | null = null
     let isForeign = false

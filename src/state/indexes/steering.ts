@@ -1,6 +1,8 @@
 // What operators steer requests with, as the hot path sees it: endpoint scopes, and the overrides in force.
 
-/** An endpoint scope: what an application selects with `X-Gateway-Endpoint`, or with one of its aliases as the model. */
+/**
+ * An endpoint scope: what an application selects with `X-Gateway-Endpoint`, or with one of its aliases as the model.
+ */
 export interface EndpointScope {
   readonly id: string
   readonly slug: string
@@ -20,7 +22,10 @@ export interface EndpointScope {
 
 export type Disabled = 'cache' | 'fallback' | 'tools' | 'gateway_execution'
 
-/** The overrides that hold for one tenant at one moment, by what they do, and the caps of its budgets. Names of models and slugs are lower-cased. */
+/**
+ * The overrides that hold for one tenant at one moment, by their effect, and the caps of its budgets. Names of models
+ * and slugs are lower-cased.
+ */
 export interface OverridesInForce {
   /** Ids of all of them, in the order of the log. */
   readonly ids: readonly string[]
@@ -29,12 +34,15 @@ export interface OverridesInForce {
   readonly blockedKeyIds: ReadonlySet<string>
   readonly blockedEndpoints: ReadonlySet<string>
   readonly blockedTools: ReadonlySet<string>
-  /** USD for each request: the lowest of those that concern everything, and those of single subjects (`provider:<id>`, `model:<name>`, `key:<id>`, `endpoint:<slug>`). */
+  /**
+   * USD for each request: the lowest of those that concern everything, and those of single subjects (`provider:<id>`,
+   * `model:<name>`, `key:<id>`, `endpoint:<slug>`).
+   */
   readonly maxCostUsd: number | null
   readonly maxCostUsdOf: ReadonlyMap<string, number>
   /** Requested model, `key:<id>`, `endpoint:<slug>` or `*` -> the model that is used instead. */
   readonly forcedModels: ReadonlyMap<string, string>
-  /** The same of what keys of tenants wrote without `*`: it holds where nobody with `*` forces another. */
+  /** The same, written by keys of tenants without `*`: it holds where no override with `*` forces another model. */
   readonly forcedByTenants: ReadonlyMap<string, string>
   readonly disabled: ReadonlySet<Disabled>
   /** Of single subjects (`model:<name>`, `key:<id>`, `endpoint:<slug>`). */
@@ -49,7 +57,10 @@ export interface HardCaps {
   readonly budgetIds: readonly string[]
   /** The lowest of those that concern the whole tenant. */
   readonly all: number | null
-  /** The lowest of each single subject: `provider:<id>`, `model:<name>`, `key:<id>`, `endpoint:<slug>`; names and slugs lower-cased. */
+  /**
+   * The lowest of each single subject: `provider:<id>`, `model:<name>`, `key:<id>`, `endpoint:<slug>`; names and slugs
+   * lower-cased.
+   */
   readonly of: ReadonlyMap<string, number>
 }
 
@@ -70,11 +81,17 @@ export const NO_OVERRIDES: OverridesInForce = {
 }
 
 export interface Steering {
-  /** The tenant's own scope of that slug before the global one; disabled ones too (403). Null: unknown (404). Case-insensitive. */
+  /**
+   * The tenant's own scope of that slug before the global one; disabled ones too (403). Null: unknown (404).
+   * Case-insensitive.
+   */
   endpoint(tenantId: string, slug: string): EndpointScope | null
   /** The scope that has this name as an alias, found as by its slug: tried after model names and model aliases. */
   endpointOfAlias(tenantId: string, name: string): EndpointScope | null
-  /** Every alias that the tenant may send as a model, as it was written, with its scope: its own before global ones of that name. */
+  /**
+   * Every alias that the tenant may send as a model, in its written form, with its scope: its own before global ones of
+   * that name.
+   */
   aliases(tenantId: string): ReadonlyMap<string, EndpointScope>
   /** One object until something changes or expires: cheap to call for each request, and comparable. */
   overrides(tenantId: string, nowMs: number): OverridesInForce

@@ -1,4 +1,5 @@
-// The reader of the control topic: follows it for ever, suspects what does not fit, reads it again from the start, goes live, confirms the end.
+// The reader of the control topic: follows it for ever, suspects records that do not fit, reads the log again from the
+// start, goes live, confirms the end.
 
 import { RETIRED_TEXTS } from '../../domain/access/retired-secrets.ts'
 import { CHAIN_ROW } from '../../domain/chain.ts'
@@ -20,7 +21,7 @@ import { Turns } from '../write-turns.ts'
 import { ControlLogRefused, type KnownChain, lostHistory, problemOf } from './guards.ts'
 import { LogEnd } from './log-end.ts'
 
-// Who is told of the fold. A listener that fails is said so and does not stop the fold, nor the other listeners.
+// The listeners of the fold. An error of a listener is reported and stops neither the fold nor the other listeners.
 
 export class Listeners {
   readonly #batches = new Set<(batch: FoldedBatch) => void>()
@@ -38,7 +39,7 @@ export class Listeners {
     return () => this.#steps.delete(listener)
   }
 
-  /** The indexes of the hot path first: whoever waits for the decision finds them up to date. */
+  /** The indexes of the hot path come first: a caller that waits for the decision finds them up to date. */
   batch(batch: FoldedBatch): void {
     for (const listener of this.#batches) this.#tell(listener, batch)
   }
@@ -98,7 +99,7 @@ export class ChainReader {
   /** Why the log is not trusted, or null. */
   suspicion: string | null = null
   readonly #closing = new AbortController()
-  /** The end of the log that was seen at start. */
+  /** The end of the log at start. */
   #target: number | null = null
   #ignored = 0
   #graced = false
@@ -118,7 +119,7 @@ export class ChainReader {
     this.end = new LogEnd(deps.log, deps.nowMs)
     this.turns = new Turns(() => performance.now())
     this.listeners = new Listeners(deps.diagnostics)
-    this.readiness.promise.catch(() => {}) // whoever awaits it gets it; nobody has to
+    this.readiness.promise.catch(() => {}) // awaiting it is optional
   }
 
   start(): void {
@@ -218,7 +219,7 @@ export class ChainReader {
 
   #told(step: FoldStep, record: Pick<LogRecord, 'offset' | 'atMs'>): void {
     if (step.kind === 'poison') {
-      // At start only their number is told: a wrong master key makes all of them so.
+      // At start only their number is reported: a wrong master key makes all of them so.
       if (this.phase === 'starting') this.#ignored++
       this.deps.diagnostics[this.phase === 'starting' ? 'debug' : 'warn']('control_record_ignored', { ...step.poison })
     } else if (step.kind === 'turn') {
@@ -244,7 +245,7 @@ export class ChainReader {
     )
   }
 
-  /** From starting to live, once the end that was seen at start has been folded and the log is the one that it should be. */
+  /** From starting to live, once the end of the log at start has been folded and the guards accept the log. */
   #enterLive(): void {
     if (!this.#startsLive()) return
     const { expectedChain = null, allowEmpty = false } = this.deps
@@ -264,7 +265,7 @@ export class ChainReader {
     this.suspicion = error.message
     this.phase = 'stopped'
     this.#following.abort()
-    // Who awaits the readiness says it, unless it serves already.
+    // The caller that awaits the readiness reports it, unless the instance serves already.
     this.deps.diagnostics[this.#graced ? 'error' : 'debug']('control_log_refused', { reason: error.message })
     this.readiness.reject(error)
     this.changed.tell()
@@ -277,7 +278,10 @@ export class ChainReader {
     this.changed.tell()
   }
 
-  /** Folds the whole log beside what is served, and goes on from there when it holds all that was known. False: it never will (at start), or closing. */
+  /**
+   * Folds the whole log beside what is served, and continues from there when it contains all that was folded. False: it
+   * never will (at start), or closing.
+   */
   async #readAgain(): Promise<boolean> {
     const { signal } = this.#closing
     for (let waitMs = 10_000; !signal.aborted; waitMs = Math.min(waitMs * 2, MAX_REREAD_WAIT_MS)) {
@@ -331,7 +335,7 @@ export class ChainReader {
     for (let shorter = 0; !signal.aborted; await sleep(confirmEveryMs, signal)) {
       if (this.phase !== 'live') continue
       try {
-        // What is folded while the answer is on its way may lie beyond it.
+        // Records that are folded while the query is under way may lie beyond its result.
         const folded = this.fold.next
         const end = await this.end.ask()
         if (this.phase === 'live') this.end.folded(this.fold.next)

@@ -1,4 +1,5 @@
-// The first decision of a chain: names it and fixes the partition counts. `gateway topics --init` makes it on Kafka, the first start embedded.
+// The first decision of a chain: names it and fixes the partition counts. `gateway topics --init` makes it on Kafka,
+// the first start embedded.
 
 import { decideChain } from '../../domain/chain.ts'
 import { ControlState, EVENT_VERSION } from '../../domain/control.ts'
@@ -21,8 +22,9 @@ export interface StartChainDeps {
 }
 
 /**
- * Makes sure that the control topic holds a chain, and answers its id: of several that start one at once the first in the log wins, for all.
- * Waits while the log cannot be reached. Throws LogDamaged when it cannot be read, and ControlLogRefused when the topic holds records, but none of this master key.
+ * Makes sure that the control topic holds a chain, and returns its id: of several that start one at once the first in
+ * the log wins, for all. Waits while the log cannot be reached. Throws LogDamaged when it cannot be read, and
+ * ControlLogRefused when the topic holds records, but none of this master key.
  */
 export const startChain = async (deps: StartChainDeps): Promise<{ chainId: string; started: boolean }> => {
   const { log, macKey, nowMs, partitions } = deps
@@ -50,7 +52,7 @@ export const startChain = async (deps: StartChainDeps): Promise<{ chainId: strin
       await log.append(CONTROL, 0, [{ key: null, value: decision.bytes }], signal)
     } catch (error) {
       if (error instanceof LogDamaged) throw error
-      // Unknown or not written: reading tells, and a second copy loses.
+      // Unknown or not written: reading shows it, and a second copy loses.
       if (!(error instanceof IndefiniteAppend || error instanceof LogUnavailable)) throw error
       await sleep(250, signal)
     }

@@ -1,16 +1,23 @@
-// What must hold of a control topic before anything is served from it: an empty fold would re-open set-up and un-revoke keys.
+// What must hold of a control topic before anything is served from it: an empty fold would re-open set-up and un-revoke
+// keys.
 import { CHAIN_ROW } from '../../domain/chain.ts'
 import { GENESIS } from '../../domain/kernel/decision.ts'
 import { type ChainFold, CONTROL } from '../fold.ts'
 import type { Witness } from '../history/snapshot.ts'
 import type { ChainPosition } from '../position-witness.ts'
 
-/** The control topic is not the one that was there before, or not ours. The message is one line: what, where, what to do. Stops the start. */
+/**
+ * The control topic is not the one that was there before, or not of this installation. The message is one line: what,
+ * where, what to do. Stops the start.
+ */
 export class ControlLogRefused extends Error {
   override readonly name = 'ControlLogRefused'
 }
 
-/** Of the embedded log that file alone: the whole folder would take back data keys, and what budgets spent, to the time of the backup. */
+/**
+ * Of the embedded log that file alone: a backup of the whole folder would take back data keys, and what budgets spent,
+ * to the time of the backup.
+ */
 const RESTORE =
   'restore it from a backup (embedded: log/gateway.control.v1.* in data.dir, instead of all files of that name, and no others: they are newer; Kafka: the topic), append again what data.dir keeps of its end (`gateway log restore`), or move data.dir away to begin anew'
 
@@ -21,7 +28,7 @@ export interface Expected {
   readonly known: KnownChain
 }
 
-/** What the data folder knows of its log beside the snapshot; null: it was never noted. */
+/** What the data folder records of its log beside the snapshot; null: it was never recorded. */
 export interface KnownChain {
   /** `readChainWitness`. */
   readonly chainId: string | null
@@ -42,7 +49,7 @@ export const problemOf = (fold: ChainFold, expected: Expected, witness: Witness 
     return `${CONTROL} holds the chain ${row.chain_id}, but data.dir belongs to ${known}: point at the right log, or give this instance a data.dir of its own`
   }
   const { position } = expected.known
-  // A snapshot that is ahead of it knows better, and its fold may not have seen what came before.
+  // A snapshot that is ahead of it is the better witness, and its fold may lack what came before.
   if (position === null || position.next <= (witness?.next ?? 0)) return lostHistory(fold, witness?.tip ?? GENESIS)
   if (fold.next < position.next) {
     return `${CONTROL} ends at ${fold.next}, but data.dir has seen ${position.next} records of it: it was cut, or is an older copy; ${RESTORE}`
@@ -61,7 +68,10 @@ const unstarted = (fold: ChainFold, { known: { chainId } }: Expected, witness: W
   return `${CONTROL} holds no chain: run \`gateway topics --init\` once, or point log.kafka.brokers at the right cluster`
 }
 
-/** Whether a fold of the whole log lacks a decision that is known to have counted, or one that a later record was decided on. */
+/**
+ * Whether a fold of the whole log lacks a decision that is known to have counted, or one that a later record was
+ * decided on.
+ */
 export const lostHistory = (fold: ChainFold, knownTip: string): string | null => {
   const [missing] = fold.missingParents
   if (missing !== undefined) {

@@ -1,4 +1,4 @@
-// The live fold: the control state as it stands at the end of the log, and how far it is known to be the end.
+// The live fold: the control state at the end of the log, and how far the end is confirmed.
 
 import { CHAIN_ROW } from '../../domain/chain.ts'
 import type { ControlReader, ControlState, Rows, TableName } from '../../domain/control.ts'
@@ -20,7 +20,10 @@ import type { KnownChain } from './guards.ts'
 const STALE_MS = 10_000
 const NOT_DEGRADED = { degraded: null, degradation: null } as const
 
-/** Loads the snapshot, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()` before serving. */
+/**
+ * Loads the snapshot, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()`
+ * before serving.
+ */
 export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
   const snapshot =
     deps.dataDir === null
@@ -44,7 +47,9 @@ export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: KnownC
   return new Live(reader)
 }
 
-/** The position is noted once a second, records are kept as they are folded: after a crash those know better. */
+/**
+ * The position is recorded once a second, records are stored as they are folded: after a crash the records are farther.
+ */
 const farther = (noted: ChainPosition | null, kept: ChainPosition | null): ChainPosition | null =>
   noted === null || (kept !== null && kept.next > noted.next) ? kept : noted
 

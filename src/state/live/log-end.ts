@@ -1,5 +1,5 @@
-// How far the fold is known to be the end of the log: asks for the end, once for all that ask at the same time, and remembers when the
-// fold had reached an end that was asked for.
+// How far the fold is confirmed as the end of the log: requests the end, once for all callers of the same moment, and
+// records when the fold had reached a requested end.
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { EventLog } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'
@@ -21,7 +21,10 @@ export class LogEnd {
     this.#confirmedAtMs = nowMs()
   }
 
-  /** The end as it is after this call: the question goes out after it, shared by all that ask while an earlier one is under way. */
+  /**
+   * The end as of this call: the query is sent after it, shared by all callers that arrive while an earlier one is
+   * under way.
+   */
   ask(): Promise<number> {
     if (this.#asking === null) {
       this.#asking = this.#ask().finally(() => {
@@ -38,7 +41,7 @@ export class LogEnd {
     return this.#askingNext
   }
 
-  /** The end, asked for again when it lies before `next`: a new leader may lag for a moment. */
+  /** The end, requested again when it lies before `next`: a new leader may lag for a moment. */
   async askFrom(next: number, signal: AbortSignal): Promise<number> {
     let end = await this.ask()
     for (let times = 1; end < next && times < LAG_TIMES && !signal.aborted; times++) {
@@ -58,7 +61,7 @@ export class LogEnd {
     }
   }
 
-  /** Milliseconds since the fold was last known to be at the end. */
+  /** Milliseconds since the fold was last confirmed to be at the end. */
   staleMs(): number {
     return Math.max(0, this.nowMs() - this.#confirmedAtMs)
   }
