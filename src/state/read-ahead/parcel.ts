@@ -1,6 +1,7 @@
-// Records of the control topic on their way from the thread that reads ahead to the one that folds. As JSON text: a text goes from thread to thread
-// without a copy, and that of many decisions is made into objects faster than the bytes of each. Only the thread that folds reads it: a parcel is one
-// array, in which each record is five elements: a mark, its offset, its log time, its id (null: it comes as it stands) and its decision.
+// Records of the control topic on their way from the thread that reads ahead to the one that folds. As JSON text: a
+// text goes from thread to thread without a copy, and a text of many decisions is parsed faster than the bytes of each.
+// Only the thread that folds parses it: a parcel is one array, in which each record is five elements: a mark, its
+// offset, its log time, its id (null: the record is unparsed) and its decision.
 import { formFlawOf, mayBeDeep, readText } from '../../domain/kernel/decision.ts'
 import type { LogRecord } from '../../log/port.ts'
 import type { RecordRead } from '../fold.ts'
@@ -9,10 +10,16 @@ export const PARCEL_RECORDS = 512
 /** So that few long records are a parcel too. */
 const PARCEL_CHARACTERS = 1_048_576
 const RECORD_ELEMENTS = 5
-/** As every decision is written. What else has a valid MAC, a turn above all, comes as it stands: it would send its whole parcel the slow way. */
+/**
+ * The first bytes of every decision. Another record with a valid MAC, above all a turn, is passed unparsed: otherwise
+ * its whole parcel would take the slow path.
+ */
 const DECISION_BEGINS = '{"parent":"'
 
-/** A number that no text in the log can have known: where it stands between the elements, a text ended, so none runs into the next one. */
+/**
+ * A random number, which no text in the log can contain on purpose: its presence between the elements proves that a
+ * text ended, so none runs into the next one.
+ */
 const newMark = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!
 
 export class AheadPacker {
@@ -22,7 +29,10 @@ export class AheadPacker {
 
   constructor(readonly macKey: Uint8Array) {}
 
-  /** Adds a record. Only of one that has a valid MAC and begins as a decision the bytes stay behind: whatever else it is, the thread that folds says so. */
+  /**
+   * Adds a record. Only a record that has a valid MAC and begins as a decision leaves its bytes behind: the thread that
+   * folds judges all others.
+   */
   add(record: LogRecord): void {
     const { offset, atMs, key, value } = record
     const read = value === null ? null : readText(value, this.macKey)
@@ -52,7 +62,10 @@ export class AheadPacker {
 /** How many records a parcel holds. */
 export const countOf = (parcel: string): number => Number.parseInt(parcel.slice(1, 12), 10)
 
-/** The records again, in their order; null: one of them is no decision although its MAC is valid, and only its bytes say what it is. */
+/**
+ * The records again, in their order; null: one of them is no decision although its MAC is valid, and only its bytes
+ * show what it is.
+ */
 export const unpack = (parcel: string): readonly (LogRecord | RecordRead)[] | null => {
   let elements: readonly unknown[]
   try {

@@ -1,4 +1,5 @@
-// Reads the control topic for a fold: what lies far before its end from a thread that reads ahead, so that two processors share the work of a long log.
+// Reads the control topic for a fold: records far before its end come from a thread that reads ahead, so that two
+// processors share the work of a long log.
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import type { ThreadLog } from '../../log/thread-log.ts'
@@ -28,8 +29,9 @@ const OWN_SHARE = 1 / 3
 const OWN_RECORDS = 16_384
 
 /**
- * Follows the topic from an offset, for ever, as `EventLog.read` does. Records before `until` come without their bytes when there are many of them:
- * read, their MACs checked, in a thread. Should that fail, it is said, and they are read here: so is whatever the thread met.
+ * Follows the topic from an offset, for ever, as `EventLog.read` does. Records before `until` come without their bytes
+ * when there are many of them: parsed, their MACs checked, by a thread. If the thread fails, the failure is reported,
+ * and the records are read here, where the same problem of the log appears.
  */
 export async function* controlBatches(
   deps: AheadDeps,
@@ -60,7 +62,10 @@ export async function* controlBatches(
   if (!signal.aborted) yield* log.read(CONTROL, 0, next, signal)
 }
 
-/** The records from `from` up to the one before `until`, with their bytes. Less when the signal is aborted, or where records are missing. */
+/**
+ * The records from `from` up to the one before `until`, with their bytes. Fewer when the signal is aborted, or where
+ * records are missing.
+ */
 async function* readHere(
   log: EventLog,
   from: number,

@@ -1,4 +1,4 @@
-// The folding thread's end of the one that reads ahead: starts it, gives it room for a few parcels, ends it.
+// The folding thread's end of the one that reads ahead: starts it, bounds its parcels under way, ends it.
 import { ownModuleUrl } from '../../lib/own-files.ts'
 import type { ThreadLog } from '../../log/thread-log.ts'
 import type { AheadSpan, FromAhead, ToAhead } from './worker.ts'
@@ -6,7 +6,10 @@ import type { AheadSpan, FromAhead, ToAhead } from './worker.ts'
 /** Parcels that are read and not folded: a megabyte or so each at most. */
 const PARCELS = 4
 const STOP_LIMIT_MS = 2_000
-/** One that gives nothing for so long waits for a log that is away, or hangs: who reads in its place says what is wrong. */
+/**
+ * A thread that sends nothing for so long waits for a log that cannot be reached, or hangs: the reader in its place
+ * reports the problem.
+ */
 const SILENCE_MS = 10_000
 
 export class AheadThread {
@@ -28,7 +31,10 @@ export class AheadThread {
     this.#post({ tell: 'start', log: { logModule, logFactory, logOptions }, span, parcels: PARCELS })
   }
 
-  /** The next parcel; null: there is none, because all were taken or the signal was aborted. Throws when the thread failed or is silent. */
+  /**
+   * The next parcel; null: there is none, because all were taken or the signal was aborted. Throws when the thread
+   * failed or is silent.
+   */
   async next(signal: AbortSignal): Promise<string | null> {
     const wake = () => this.#onNews?.()
     let isSilent = false

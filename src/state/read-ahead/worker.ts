@@ -1,5 +1,5 @@
-// The thread that reads the control topic ahead of the fold: reads each record, checks what needs no state and no reading (id, MAC), hands it over. Told what to
-// do by `thread.ts`.
+// The thread that reads the control topic ahead of the fold: reads each record, checks what needs neither state nor
+// parsing (id, MAC), sends it. `thread.ts` sends its commands.
 import { LogGap } from '../../log/port.ts'
 import { openThreadLog, type ThreadLog } from '../../log/thread-log.ts'
 import { CONTROL } from '../fold.ts'

@@ -1,5 +1,6 @@
-// The last records of the control topic in a data folder, as bytes: what `gateway log restore` appends again when the log has lost them. Two files,
-// the newer one after the older; each a row of frames (length, CRC-32C, counted or not, offset, value). This is the format and how it is read.
+// The last records of the control topic in a data folder, as bytes: what `gateway log restore` appends again when the
+// log has lost them. Two files, the newer one after the older; each a row of frames (length, CRC-32C, counted or not,
+// offset, value). This is the format and its reader.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32c } from '../../lib/compression/compression.ts'
@@ -20,7 +21,7 @@ const NO_VALUE = 2
 /** Longer ones are damage: no broker takes a record of this size. */
 const MAX_VALUE_BYTES = 16 * 1024 * 1024
 
-/** Where the newer records stand, and the older. */
+/** The files of the newer and of the older records. */
 export const keptFiles = (dataDir: string): { readonly newer: string; readonly older: string } => ({
   newer: join(dataDir, 'control-records'),
   older: join(dataDir, 'control-records.older'),
@@ -39,7 +40,7 @@ export const keptFrame = ({ offset, counted, value }: KeptRecord): Uint8Array =>
 export interface KeptFile {
   /** Offsets follow each other. */
   readonly records: readonly KeptRecord[]
-  /** What stands before the first damaged or torn frame. */
+  /** The length before the first damaged or torn frame. */
   readonly bytes: number
 }
 
@@ -66,7 +67,9 @@ export const readKeptFile = (path: string): KeptFile => {
   return { records, bytes: at }
 }
 
-/** All that is kept, the oldest first, offsets following each other. Throws when a file is there and cannot be read. */
+/**
+ * All stored records, the oldest first, offsets following each other. Throws when a file is there and cannot be read.
+ */
 export const readKept = (dataDir: string): readonly KeptRecord[] => {
   const files = keptFiles(dataDir)
   const older = readKeptFile(files.older).records
@@ -76,7 +79,7 @@ export const readKept = (dataDir: string): readonly KeptRecord[] => {
   return follows ? [...older, ...newer] : newer
 }
 
-/** The position that the kept records prove: the newest decision that counted. Null when none is kept. */
+/** The position that the stored records prove: the newest decision that counted. Null when none is stored. */
 export const keptPosition = (dataDir: string): ChainPosition | null => {
   const last = readKept(dataDir).findLast(({ counted }) => counted)
   return last === undefined ? null : { next: last.offset + 1, tip: sha256Hex(last.value!) }

@@ -1,5 +1,5 @@
-// The last records of the control topic as they came: for `gateway log restore` (ids are digests, so a lost tail that is appended again
-// unchanged counts again), and to know at what offset a recent decision stands.
+// The last records of the control topic in their original bytes: for `gateway log restore` (ids are digests, so a lost
+// tail that is appended again unchanged counts again), and for the offset of a recent decision.
 import type { LogRecord } from '../../log/port.ts'
 
 /** At most this many records and this many bytes: whichever is reached first. */

@@ -1,5 +1,5 @@
-// Keeps the last records of the control topic in the data folder: written when they are folded, before anybody hears that they count, synced once
-// a second. A few microseconds for each batch of the serving thread.
+// Stores the last records of the control topic in the data folder: written when they are folded, before waiters learn
+// that they count, synced once a second. A few microseconds for each batch of the serving thread.
 import { closeSync, fdatasync, openSync, renameSync, rmSync, truncateSync, writeSync } from 'node:fs'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
@@ -19,7 +19,10 @@ export interface KeepDeps {
   readonly records?: number
 }
 
-/** Keeps what is folded until the function that it returns is called. Call it once the state is opened; it begins when the state is live. */
+/**
+ * Stores folded records until the function that it returns is called. Call it once the state is opened; it begins when
+ * the state is live.
+ */
 export const keepRecords = (deps: KeepDeps): (() => void) => {
   const keeper = new Keeper(deps)
   return () => keeper.stop()
@@ -30,9 +33,9 @@ class Keeper {
   /** Of the newer file. */
   #records = 0
   #bytes = 0
-  /** The offset that comes next. */
+  /** The next offset. */
   #next = 0
-  /** The state whose records these are: another one after the log was read again. */
+  /** The state of these records: another object after the log was read again. */
   #of: LiveChain['state'] | null = null
   #due = false
   #unsynced = false
@@ -52,7 +55,7 @@ class Keeper {
     this.#timer.unref()
     void deps.live.ready().then(
       () => this.#flush(),
-      () => undefined, // refused: nothing of that log is kept
+      () => undefined, // refused: no record of that log is stored
     )
   }
 
@@ -64,7 +67,7 @@ class Keeper {
     this.#file = null
   }
 
-  /** Once for a batch of records, before those who wait for them go on: their promises are resolved after this was queued. */
+  /** Flushes once for a batch of records, before the waiters run: their promises are resolved after this was queued. */
   #flushSoon(): void {
     if (this.#due) return
     this.#due = true
@@ -113,7 +116,7 @@ class Keeper {
     this.#records += frames.length
   }
 
-  /** Goes on with the files where they end in what was folded, else begins anew. */
+  /** Continues the files where they end in what was folded, else begins new ones. */
   #open(): void {
     this.#close()
     const { live, dataDir } = this.deps

@@ -1,4 +1,5 @@
-// What `gateway log restore` does: appends the tail that the control topic lost, unchanged. Ids being digests of the bytes, it counts again.
+// The work of `gateway log restore`: appends the tail that the control topic lost, unchanged. Ids being digests of the
+// bytes, it counts again.
 import { GENESIS } from '../../domain/kernel/decision.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { sleep } from '../../lib/event-loop/sleep.ts'
@@ -17,7 +18,7 @@ export interface RestoreDeps {
 }
 
 export type RestorePlan =
-  /** The log holds all that is kept. */
+  /** The log holds all stored records. */
   | { readonly kind: 'whole'; readonly end: number; readonly tip: string }
   | {
       readonly kind: 'lost'
@@ -35,7 +36,10 @@ export type RestorePlan =
 const RETRY_MS = 250
 const shown = (id: string): string => id.slice(0, 12)
 
-/** Reads the whole log and says what of the kept records it lacks. Writes nothing. Throws LogReplaced when the log lost its head, LogUnavailable. */
+/**
+ * Reads the whole log and returns which of the stored records it lacks. Writes nothing. Throws LogReplaced when the log
+ * lost its head, LogUnavailable.
+ */
 export const planRestore = async ({ log, macKey, kept, signal }: RestoreDeps): Promise<RestorePlan> => {
   const fold = await foldAgain(log, macKey, signal)
   const last = kept.findLast(({ counted }) => counted)
@@ -62,7 +66,10 @@ export const planRestore = async ({ log, macKey, kept, signal }: RestoreDeps): P
   return { kind: 'lost', end, tip, tail, decisions: fold.counts.counted - before, newTip }
 }
 
-/** Appends the tail of a plan. What may have been written is written again: a further copy changes nothing. Throws when the signal ends it. */
+/**
+ * Appends the tail of a plan. An indefinite append is written again: a further copy changes nothing. Throws when the
+ * signal ends it.
+ */
 export const appendTail = async ({ log, signal }: RestoreDeps, tail: readonly KeptRecord[]): Promise<void> => {
   for (const batch of batchesOf(tail)) {
     const records = batch.map(({ value }) => ({ key: null, value }))
