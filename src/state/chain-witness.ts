@@ -1,5 +1,5 @@
-// Which chain a data folder belongs to: a small file beside the snapshot, which outlives it. A log that holds another chain, or none, is then known to be
-// the wrong one.
+// The chain of a data folder: a small file beside the snapshot, which outlives it. It identifies a log that holds
+// another chain, or none, as the wrong one.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,10 @@ import { syncFolder } from '../lib/process/sync-folder.ts'
 const FILE = 'chain'
 const CHAIN_ID = /^[\w-]{1,128}$/
 
-/** The chain that was seen first with this folder, or null when none was. Throws when the file is there and cannot be read. */
+/**
+ * The chain that was first used with this folder, or null when there was none. Throws when the file is there and cannot
+ * be read.
+ */
 export const readChainWitness = (dataDir: string): string | null => {
   try {
     const text = readFileSync(join(dataDir, FILE), 'utf8').trim()
@@ -21,7 +24,9 @@ export const readChainWitness = (dataDir: string): string | null => {
   }
 }
 
-/** Writes it beside, synced, then renamed: it is whole or not there. Blocks for a moment; once in the life of a folder. */
+/**
+ * Writes it beside, synced, then renamed: it is whole or not there. Blocks for a moment; once in the life of a folder.
+ */
 export const writeChainWitness = (dataDir: string, chainId: string): void => {
   const draft = join(dataDir, `${FILE}.${crypto.randomUUID()}.draft`)
   try {
@@ -34,7 +39,7 @@ export const writeChainWitness = (dataDir: string, chainId: string): void => {
   syncFolder(dataDir)
 }
 
-/** So that later starts know the chain although the snapshot and the log are gone. `known`: what is noted already. */
+/** Records the chain for later starts, which may have neither snapshot nor log. `known`: the recorded chain. */
 export const noteChain = (
   { dataDir, diagnostics }: { readonly dataDir: string | null; readonly diagnostics: Diagnostics },
   known: string | null,

@@ -1,6 +1,6 @@
 // Waiting for something that the fold will bring about.
 
-/** Told whenever something moved; whoever waits looks again. */
+/** Notified whenever something moved; waiters then check their condition again. */
 export class Changed {
   readonly #waiting = new Set<() => void>()
 
@@ -8,7 +8,10 @@ export class Changed {
     for (const look of [...this.#waiting]) look()
   }
 
-  /** Resolves true once `holds()` (which must not throw), looked at now and whenever something moved; false after the time given. */
+  /**
+   * Resolves true once `holds()` (which must not throw) is true, checked now and whenever something moved; false after
+   * the time given.
+   */
   until(holds: () => boolean, timeoutMs: number): Promise<boolean> {
     if (holds()) return Promise.resolve(true)
     if (timeoutMs <= 0) return Promise.resolve(false)

@@ -1,4 +1,5 @@
-// The fold of the control topic: judge, then apply. One for the serving process, one in the snapshot thread, one wherever it is read again.
+// The fold of the control topic: judge, then apply. Used by the serving process, by the snapshot thread, and by every
+// other reader of the log.
 import { ControlState, type Folded, foldDecision } from '../domain/control.ts'
 import { type Decision, GENESIS, judge, readDecision, standingOf } from '../domain/kernel/decision.ts'
 import { type EventLog, type LogRecord, LogReplaced } from '../log/port.ts'
@@ -18,7 +19,7 @@ export interface Poison {
 }
 const POISON_KEPT = 20
 
-/** A record that was read before it came here: its MAC is valid, its id is that of its bytes, which were left behind. */
+/** A record that was parsed in advance: its MAC is valid, its id is that of its bytes, which were left behind. */
 export interface RecordRead {
   readonly offset: number
   readonly atMs: number
@@ -37,12 +38,15 @@ export interface FoldCounts {
 export type FoldStep =
   | { readonly kind: 'counts'; readonly id: string; readonly by: string | null; readonly folded: Folded }
   | { readonly kind: 'lost'; readonly id: string; readonly by: string | null }
-  /** Its parent was never seen here: this reader skipped something or the log lost its tail. Nothing was folded, `next` did not move. */
+  /**
+   * The fold never had its parent: this reader skipped something or the log lost its tail. Nothing was folded, `next`
+   * did not move.
+   */
   | { readonly kind: 'orphan'; readonly id: string; readonly parent: string }
   | { readonly kind: 'turn'; readonly turn: Turn }
   | { readonly kind: 'poison'; readonly poison: Poison }
 
-/** Where a fold stands, as a snapshot restores it. */
+/** The position of a fold, as a snapshot restores it. */
 export interface FoldStart {
   readonly state: ControlState
   readonly next: number
@@ -59,17 +63,23 @@ export class ChainFold {
   /** Running maximum of log time, Unix milliseconds. */
   logAtMs: number
   readonly counts: FoldCounts
-  /** Decisions with a valid MAC that this fold has seen: those that counted, and those that lost. */
+  /** Decisions with a valid MAC that this fold has read: those that counted, and those that lost. */
   readonly counted = new IdSet()
   readonly lost = new IdSet()
   readonly recent = new RecentRecords()
-  /** Records before this offset are not kept among the recent ones: on a long way to the end they would not be recent there. */
+  /**
+   * Records before this offset are not retained among the recent ones: on a long way to the end they would soon be
+   * pushed out.
+   */
   recentFrom = 0
   readonly poison: Poison[] = []
-  /** Event types that this build does not know, and what they were about. Not empty: no writes, no snapshots. */
+  /** Event types that this build does not support, and their subjects. Not empty: no writes, no snapshots. */
   readonly unknownTypes = new Set<string>()
   readonly unknownSubjects = new Set<string>()
-  /** Only while reading again from the start: parents that were named but not seen so far, with the offset that named them. */
+  /**
+   * Only while the log is read again from the start: parents that were named but not folded so far, with the offset
+   * that named them.
+   */
   readonly missingParents = new Map<string, number>()
   readonly #window = new Map<string, { parent: string; offset: number; atMs: number }>()
 
@@ -89,15 +99,17 @@ export class ChainFold {
     const verdict = record.value === null ? null : judge(this.tip, record.value, this.macKey)
     if (verdict?.kind === 'counts' || verdict?.kind === 'lost') {
       this.lost.add(verdict.id)
-      const { offset, atMs } = this.#window.get(verdict.id) ?? record // of several copies the first is the one that counted
+      // Of several copies the first is the one that counted.
+      const { offset, atMs } = this.#window.get(verdict.id) ?? record
       this.#window.set(verdict.id, { parent: verdict.decision.parent, offset, atMs })
     }
     this.recent.add(record, null)
   }
 
   /**
-   * All records below `next` were remembered: finds, from the tip backwards, those that counted. False: the tip is not among them, or some are
-   * younger than the snapshot, so they were lost and restored since: who folds them now sees other times.
+   * All records below `next` were remembered: finds, from the tip backwards, those that counted. False: the tip is not
+   * among them, or some are younger than the snapshot, so they were lost and restored since, with other times for later
+   * folds.
    */
   remembered(): boolean {
     let found = this.tip === GENESIS || this.#window.has(this.tip)
@@ -110,7 +122,10 @@ export class ChainFold {
     return found
   }
 
-  /** Folds the record at `next`. `collectOrphans`: note a parent that was never seen and go on (it may stand further on, in a restored tail). */
+  /**
+   * Folds the record at `next`. `collectOrphans`: records an unknown parent and continues (it may follow later, in a
+   * restored tail).
+   */
   take(record: LogRecord | RecordRead, collectOrphans = false): FoldStep {
     if (record.offset !== this.next) throw new RangeError(`offset ${record.offset} cannot be folded at ${this.next}`)
     const step = this.#judged(record, collectOrphans)
@@ -124,7 +139,7 @@ export class ChainFold {
     return step
   }
 
-  /** Computes the digest of the state before somebody asks for it. `rest`: lets other work go on, which must not fold. */
+  /** Computes the digest of the state in advance. `rest`: lets other work run, which must not fold. */
   async settle(rest: () => Promise<void>, signal: AbortSignal): Promise<void> {
     for (const _ of this.state.settle()) {
       await rest()
@@ -132,7 +147,7 @@ export class ChainFold {
     }
   }
 
-  /** Whether the decision was seen: true before it is asked what became of it. */
+  /** Whether the decision was folded, counted or lost. */
   hasSeen(id: string): boolean {
     return id === GENESIS || this.counted.has(id) || this.lost.has(id)
   }
@@ -184,7 +199,7 @@ export class ChainFold {
 
 const TURN_MS = 8
 
-/** Lets other work of this event loop go on when a long fold has held it for 8 ms. */
+/** Lets other work of this event loop run when a long fold has held it for 8 ms. */
 export const politeness = (): (() => Promise<void>) => {
   let sinceMs = performance.now()
   return async () => {
@@ -194,7 +209,10 @@ export const politeness = (): (() => Promise<void>) => {
   }
 }
 
-/** Folds the whole log, from its first record to the end that it has now, beside whatever is served. Throws LogReplaced when its head is gone. */
+/**
+ * Folds the whole log, from its first record to its present end, beside the state that is served. Throws LogReplaced
+ * when its head is gone.
+ */
 export const foldAgain = async (log: EventLog, macKey: Uint8Array, signal: AbortSignal): Promise<ChainFold> => {
   const fold = new ChainFold(macKey)
   const end = await log.end(CONTROL, 0)

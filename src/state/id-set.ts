@@ -1,5 +1,6 @@
-// A set of decision ids in 16 bytes each: the first 64 bits of each digest in an open-addressing table. Ids are digests, so a clash of
-// 64 bits is not met by chance (1 in 10^7 at a million ids), and nobody without the MAC key can add one.
+// A set of decision ids in 16 bytes each: the first 64 bits of each digest in an open-addressing table. Ids are
+// digests, so an accidental clash of 64 bits is negligible (1 in 10^7 at a million ids), and only owners of the MAC key
+// can add one.
 
 export class IdSet {
   /** Two words a slot; a free one holds two zeros. */
@@ -44,7 +45,7 @@ const wordOf = (idHex: string, from: number): number => {
   return word >>> 0
 }
 
-/** Where the two words stand, or the free slot where they would. The low one is never 0 in a slot that is taken. */
+/** The slot of the two words, or the free slot for them. The low one is never 0 in a slot that is taken. */
 const slotOf = (words: Uint32Array, high: number, low: number): number => {
   const mask = words.length - 1
   for (let at = (low * 2) & mask; ; at = (at + 2) & mask) {

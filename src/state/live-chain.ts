@@ -25,30 +25,35 @@ export interface LiveDeps {
   readonly allowEmpty?: boolean
   /** How often the end of the log is confirmed. */
   readonly confirmEveryMs?: number
-  /** A new leader may answer an end that lies a moment back: at start it is asked again (Kafka). */
+  /** A new leader may report an end that lies a moment back: at start the end is requested again (Kafka). */
   readonly endMayLag?: boolean
   /** With a snapshot, how long the start waits for a log that does not answer. */
   readonly graceMs?: number
 }
 
 export interface LiveChain extends LiveState {
-  /** The state behind `control`: to put overlays on, never to be changed. Another object after the log was read again. */
+  /**
+   * The state behind `control`: the base of overlays, never to be changed. Another object after the log was read again.
+   */
   readonly state: ControlState
   readonly next: number
   readonly tip: string
   readonly logAtMs: number
   readonly turns: Turns
-  /** Told after each slice of folded records and each change of what may be done. */
+  /** Notified after each slice of folded records and each change of the phase. */
   readonly changed: Changed
-  /** Resolves when it may be served from: live, or from the snapshot while the log does not answer. Rejects with ControlLogRefused. */
+  /**
+   * Resolves when requests may be served: live, or from the snapshot while the log does not respond. Rejects with
+   * ControlLogRefused.
+   */
   ready(): Promise<void>
   /** Why this instance must not write, or null. */
   refusal(): string | null
   /** Called synchronously for each folded record that is a decision. Returns how to stop. */
   watch(listener: (step: FoldStep) => void): () => void
-  /** What became of a decision: null when it was not seen (yet). */
+  /** The verdict on a decision: null when it is not folded (yet). */
   verdictOf(id: string): 'counted' | 'lost' | null
-  /** Asks for the end of the log, in one question for all that ask meanwhile; the question goes out after this call. */
+  /** Requests the end of the log, in one query for all callers of that moment; the query is sent after this call. */
   askEnd(): Promise<number>
   /** Offset of a decision among the last 10,000 records. */
   offsetOf(id: string): number | undefined

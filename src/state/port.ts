@@ -1,4 +1,5 @@
-// What the rest of the gateway sees of the control state: the live fold, the commit queue, the indexes of the hot path, data keys.
+// The control state for the rest of the gateway: the live fold, the commit queue, the indexes of the hot path, data
+// keys.
 import type { ControlReader } from '../domain/control.ts'
 import type { Actor, Cause, EventRecord } from '../domain/kernel/decision.ts'
 import type { RowChange } from '../domain/kernel/tables.ts'
@@ -7,7 +8,10 @@ import type { RowChange } from '../domain/kernel/tables.ts'
 export class CommitFailure extends Error {
   override readonly name = 'CommitFailure'
   constructor(
-    /** `unknown`: may or may not have happened. `unavailable`: certainly not. `refused`: this instance must not write (unknown events, lost tail). `stopping`: it takes no more. `too_large`: beyond 64 KiB. */
+    /**
+     * `unknown`: may or may not have happened. `unavailable`: certainly not. `refused`: this instance must not write
+     * (unknown events, lost tail). `stopping`: it takes no more. `too_large`: beyond 64 KiB.
+     */
     readonly kind: 'unknown' | 'unavailable' | 'refused' | 'stopping' | 'too_large',
     message: string,
   ) {
@@ -18,14 +22,23 @@ export class CommitFailure extends Error {
 export interface CommitRequest {
   readonly actor: Actor
   readonly cause?: Cause | null
-  /** Pure; may run several times, on newer and newer states. [] when there is nothing to change; throws Rejection to refuse. */
+  /**
+   * Pure; may run several times, on newer and newer states. [] when there is nothing to change; throws Rejection to
+   * refuse.
+   */
   decide(state: ControlReader): readonly EventRecord[]
-  /** The row that the command is about. With it and a cause, a decision is written also when nothing has to change: a repeat is then answered with this row. */
+  /**
+   * The row that the command is about. With it and a cause, a decision is written also when nothing has to change: a
+   * repeat then returns this row.
+   */
   about?(state: ControlReader): { readonly id?: string } | undefined
 }
 
 export interface CommitResult {
-  /** Id of the decision, or the tip when nothing had to change (with a cause, that of the decision that says so): `X-Gateway-Revision`. */
+  /**
+   * Id of the decision, or the tip when nothing had to change (with a cause, that of the decision that records it):
+   * `X-Gateway-Revision`.
+   */
   readonly revision: string
   /** False when nothing had to change. */
   readonly changed: boolean
@@ -36,12 +49,18 @@ export interface CommitResult {
   readonly removed: Readonly<Record<string, number>>
 }
 
-/** Decides, appends, and returns once this process has folded its own record. Throws Rejection or CommitFailure, after at most 5 s. A cause seen with another body is a Rejection('conflict', ..., 'Idempotency-Key'). */
+/**
+ * Decides, appends, and returns once this process has folded its own record. Throws Rejection or CommitFailure, after
+ * at most 5 s. A cause that was used with another body is a Rejection('conflict', ..., 'Idempotency-Key').
+ */
 export type Commit = (request: CommitRequest) => Promise<CommitResult>
 
 export interface FoldedBatch {
   readonly changes: readonly RowChange[]
-  /** Ids of rows that an event was about which this build does not know: what they may still do is not known, so the hot indexes refuse them. */
+  /**
+   * Ids of rows with an event that this build does not support: their present meaning is unknown, so the hot indexes
+   * refuse them.
+   */
   readonly refused: readonly string[]
 }
 
@@ -57,15 +76,20 @@ export interface LiveStatus {
   readonly chainId: string | null
   /** Of the state when it is read, which takes long before the first end of the log was reached. */
   readonly digest: string
-  /** `starting` until the end of the log that was seen at start has been folded. */
+  /** `starting` until the end of the log at start has been folded. */
   readonly phase: 'starting' | 'live' | 'stopped'
-  /** False until there is a state to serve from: neither a snapshot nor the log has been folded. Everything that needs a key waits (503). */
+  /**
+   * False until there is a state to serve from: neither a snapshot nor the log has been folded. Everything that needs a
+   * key waits (503).
+   */
   readonly serves: boolean
-  /** Not null: `/ready` says degraded, with this reason; writes are refused, or fail while the log cannot be reached. */
+  /**
+   * Not null: `/ready` reports degraded, with this reason; writes are refused, or fail while the log cannot be reached.
+   */
   readonly degraded: string | null
   /** The same in one word; null exactly when `degraded` is. */
   readonly degradation: Degradation | null
-  /** Milliseconds since this instance last knew the log's end and had folded it. */
+  /** Milliseconds since this instance last confirmed the log's end and had folded it. */
   readonly staleMs: number
   readonly counts: {
     readonly counted: number
@@ -77,14 +101,20 @@ export interface LiveStatus {
 }
 
 export interface LiveState {
-  /** The newest folded state. A reader object that stays the same; its contents change between event-loop turns only. */
+  /**
+   * The newest folded state. A reader object that stays the same; its contents change between iterations of the event
+   * loop only.
+   */
   readonly control: ControlReader
   status(): LiveStatus
   /** The rows of which a later event is unknown to this build (`FoldedBatch.refused`), all of them so far. */
   readonly refused: ReadonlySet<string>
   /** Resolves when this instance has folded that decision; false after the time given. */
   reached(revision: string, timeoutMs: number): Promise<boolean>
-  /** Called synchronously after each counted decision, with its changes in order; first with nothing. Returns how to stop. */
+  /**
+   * Called synchronously after each counted decision, with its changes in order; first with nothing. Returns how to
+   * stop.
+   */
   subscribe(listener: (batch: FoldedBatch) => void): () => void
   close(): Promise<void>
 }
@@ -115,7 +145,9 @@ export interface PriceTier {
   readonly cachedInputCostPerMillion: number | null
 }
 
-/** A registry row joined with its provider, as the plan needs it. Rebuilt by the event that changes it, not per request. */
+/**
+ * A registry row joined with its provider, as the plan needs it. Rebuilt by the event that changes it, not per request.
+ */
 export interface CatalogueEntry {
   readonly modelId: string
   readonly providerId: string
@@ -136,7 +168,7 @@ export interface CatalogueEntry {
   readonly priceTiers?: readonly PriceTier[]
   readonly region: string | null
   readonly timeoutMs: number | null
-  /** Of its provider: its share of the traffic when candidates are drawn by weight. 1 where nothing is said. */
+  /** Of its provider: its share of the traffic when candidates are drawn by weight. Default 1. */
   readonly weight: number
   /** Calls to its provider at once, of each process; null: no bound. */
   readonly maxConcurrency: number | null
@@ -154,7 +186,10 @@ export interface CatalogueEntry {
 export interface Catalogue {
   /** Grows with each change: while it is the same, so is every answer. */
   readonly version: number
-  /** Candidates for a name or alias (case-insensitive; exact names before aliases), lower `priority` first, then name of provider. [] when unknown. */
+  /**
+   * Candidates for a name or alias (case-insensitive; exact names before aliases), lower `priority` first, then name of
+   * provider. [] when unknown.
+   */
   resolve(name: string): readonly CatalogueEntry[]
   /** Every entry, in that order. */
   all(): readonly CatalogueEntry[]
@@ -166,16 +201,21 @@ export interface Catalogue {
 
 /** Data keys of `gateway.keys.v1`. Plain keys never leave this object except to seal and open. */
 export interface DataKeys {
-  /** Makes a data key, appends it wrapped by the master key, and seals the secret under it. AAD binds it to its subject. */
+  /**
+   * Makes a data key, appends it wrapped by the master key, and seals the secret under it. AAD binds it to its subject.
+   */
   seal(subject: string, secret: string): Promise<{ keyId: string; sealed: string }>
-  /** Null when the key was erased. Throws when the master key that wrapped it is not held. */
+  /** Null when the key was erased. Throws when the master key that wrapped it is not available. */
   open(subject: string, keyId: string, sealed: string): string | null
   /**
-   * Writes the tombstone: whatever was sealed under the key can never be opened again. What cannot be written now is reported and tried again until
-   * it is: the decision before it counts already, and its answer must not say otherwise.
+   * Writes the tombstone: secrets that were sealed under the key can never be opened again. A write that fails now is
+   * reported and tried again until it succeeds: the decision before it counts already, so its result must not fail.
    */
   erase(keyId: string): Promise<void>
   readonly ids: ReadonlySet<string>
-  /** Called after a key arrived (keys and decisions are two topics: the decision may be folded first) or was erased. Returns how to stop. */
+  /**
+   * Called after a key arrived (keys and decisions are two topics: the decision may be folded first) or was erased.
+   * Returns how to stop.
+   */
   subscribe(listener: (keyId: string, what: 'arrived' | 'erased') => void): () => void
 }

@@ -1,5 +1,5 @@
-// How far the control topic of a data folder had come: a small file beside the snapshot, always newer than it. A log that ends before it was cut, or
-// is an older copy: keys that were revoked since would work again.
+// The position of the control topic of a data folder: a small file beside the snapshot, always newer than it. A log
+// that ends before it was cut, or is an older copy: keys that were revoked since would work again.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
@@ -28,7 +28,10 @@ export const readPosition = (dataDir: string): ChainPosition | null => {
   }
 }
 
-/** Written beside, then renamed, without a sync: after a power cut an older one may be there, never one that is ahead of the log. */
+/**
+ * Written beside, then renamed, without a sync: after a power cut an older one may be there, never one that is ahead of
+ * the log.
+ */
 export const writePosition = (dataDir: string, { next, tip }: ChainPosition): void => {
   const draft = join(dataDir, `${FILE}.draft`)
   try {

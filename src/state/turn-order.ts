@@ -1,9 +1,12 @@
-// Instances that write at the same time take turns by themselves, one append each: whoever appended would only beat the others, who then decide
-// again what is already in the log. A courtesy like `write-turns.ts`, never part of the counting rule: a guess about the others that may be wrong.
+// Instances that write at the same time take turns, one append each: otherwise one append would only beat the others,
+// whose writers then decide again. A courtesy like `write-turns.ts`, never part of the counting rule: a guess about the
+// others that may be wrong.
 
-/** Two appends of an instance no farther apart than this, the last no longer ago: it goes on writing. */
+/**
+ * An instance is still writing when its last two appends are no farther apart than this, and the last one is no older.
+ */
 const BUSY_MS = 100
-/** How long the others wait for the append of an instance whose place it is. */
+/** How long the others wait for the append of the instance that is next. */
 const PLACE_MS = 25
 const MAX_WRITERS = 64
 
@@ -16,7 +19,7 @@ interface Writer {
 
 export class Rotation {
   readonly #writers = new Map<string, Writer>()
-  /** Whose decision counted last, and since when another one's place begins. */
+  /** The instance of the last counted decision, and when the time of the next instance begins. */
   #last = ''
   #sinceMs = Number.NEGATIVE_INFINITY
 
@@ -28,7 +31,7 @@ export class Rotation {
     const seenMs = this.nowMs()
     const writer = this.#writers.get(instance)
     const isNew = writer?.logAtMs !== logAtMs
-    // Those whose place was before its own had nothing to write.
+    // The instances before it in the order had nothing to write.
     if (isNew && counts) for (const silent of this.#ahead(instance)) silent.isBusy = false
     if (writer === undefined) {
       if (this.#writers.size === MAX_WRITERS) this.#forget()
@@ -43,7 +46,7 @@ export class Rotation {
     this.#sinceMs = seenMs
   }
 
-  /** Milliseconds that the instance should wait for those whose place is before its own; 0: go on. */
+  /** Milliseconds that the instance should wait for those before it in the order; 0: continue. */
   holdMs(instance: string): number {
     const ahead = this.#ahead(instance).length
     return ahead === 0 ? 0 : Math.max(0, this.#sinceMs + ahead * PLACE_MS - this.nowMs())

@@ -1,9 +1,10 @@
 // Turns: the courtesy that keeps a writer with a longer way to the log from starving. A turn is a record of the control
-// topic that is no decision: it has no version, so the counting rule calls it unreadable, and it can never become part of the chain.
+// topic that is no decision: it has no version, so the counting rule gives it the verdict unreadable, and it can never
+// become part of the chain.
 import { hmacHex, sameText } from '../lib/crypto/digest.ts'
 import { Rotation } from './turn-order.ts'
 
-/** Losses in a row after which an instance asks for a turn, and how long the others let it go first. */
+/** Losses in a row after which an instance requests a turn, and how long the others let it go first. */
 export const TURN_AFTER_LOSSES = 3
 export const TURN_HELD_MS = 500
 const MAX_TURNS = 64
@@ -19,7 +20,7 @@ export const writeTurn = ({ instance, nonce }: Turn, macKey: Uint8Array): Uint8A
   return Buffer.from(`${body},"mac":"${hmacHex(macKey, body)}"}`)
 }
 
-/** The turn that the bytes are, or null. Only for records that the counting rule has called unreadable. */
+/** The turn in these bytes, or null. Only for records with the verdict unreadable. */
 export const readTurn = (bytes: Uint8Array, macKey: Uint8Array): Turn | null => {
   if (bytes.length > MAX_TURN_BYTES) return null
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8')
@@ -36,7 +37,10 @@ export const readTurn = (bytes: Uint8Array, macKey: Uint8Array): Turn | null => 
   }
 }
 
-/** Whose turn it is, as this instance saw it in the log. A turn ends with the next decision of its instance that counts, or after its time. */
+/**
+ * The instance whose turn it is, by the records folded here. A turn ends with the next decision of its instance that
+ * counts, or after its time.
+ */
 export class Turns {
   #waiting: { instance: string; nonce: string; untilMs: number }[] = []
   readonly #rotation: Rotation
@@ -51,7 +55,7 @@ export class Turns {
     this.#waiting.push({ instance, nonce, untilMs: this.nowMs() + TURN_HELD_MS })
   }
 
-  /** Whether that turn was seen and is not over. */
+  /** Whether that turn was folded and is not over. */
   has(nonce: string): boolean {
     return this.#waiting.some((turn) => turn.nonce === nonce)
   }
