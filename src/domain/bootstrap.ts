@@ -41,7 +41,7 @@ const ModelEntry = {
 
 const Tenant = t.Optional(TenantSlug)
 const { name: EndpointName, overrides: __, ...endpointFields } = EndpointFields.properties
-/** What steers requests beside policies. `tenant` is a slug; absent: for every tenant. */
+/** Steering of requests beside policies. `tenant` is a slug; absent: for every tenant. */
 const STEERING = {
   endpoints: t.Optional(
     t.Array(
@@ -124,7 +124,7 @@ const CorrectionMoment = t.String({
   pattern: '^\\d{4}-\\d\\d-\\d\\d(?:T\\d\\d:\\d\\d:\\d\\d(?:\\.\\d{1,9})?(?:Z|[+-]\\d\\d:\\d\\d))?$',
   description: 'an RFC 3339 time such as 2026-01-31T12:00:00Z or a date (UTC), a whole minute',
 })
-/** In the order in which they count: where two overlap, the later one holds. Names of provider and model. */
+/** In the order in which they apply: where two overlap, the later one holds. Names of provider and model. */
 const CORRECTIONS = {
   price_corrections: t.Optional(
     t.Array(
@@ -161,7 +161,7 @@ export const Bootstrap = closed(
           /** Name of the variable that holds the key; absent: one is minted and printed once. */
           key_env: t.Optional(EnvName),
           expires_in_hours: t.Optional(t.Integer({ minimum: 1, maximum: 876_000 })),
-          /** In place of `expires_in_hours`, which counts from when the key is made. */
+          /** Alternative to `expires_in_hours`, which counts from when the key is created. */
           expires_at: t.Optional(Moment),
           /** Name of a policy: the tenant's own before the global one, unless the owner is given. */
           routing_policy: t.Optional(PolicyName),
@@ -207,7 +207,10 @@ export type BootstrapOverride = NonNullable<Bootstrap['overrides']>[number]
 export type BootstrapCorrection = NonNullable<Bootstrap['price_corrections']>[number]
 export type BootstrapModel = NonNullable<Bootstrap['models']>[number]
 
-/** The section, typed, or the first flaw as one line that names the key (`bootstrap.providers[0].kind: ...`). */
+/**
+ * The section, typed, or the first validation error as one line that names the key (`bootstrap.providers[0].kind:
+ * ...`).
+ */
 export const checkBootstrap = (value: unknown): { ok: true; value: Bootstrap } | { ok: false; error: string } => {
   const flaw = firstError(Bootstrap, value)
   if (flaw !== null) {

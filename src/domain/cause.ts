@@ -3,7 +3,7 @@
 import type { ControlState } from './control.ts'
 import type { RowChange } from './kernel/tables.ts'
 
-/** A repeated `Idempotency-Key` is remembered this long, in log time. */
+/** A repeated `Idempotency-Key` is recognised this long, in log time. */
 export const CAUSE_KEPT_MS = 86_400_000
 
 /**
@@ -34,7 +34,7 @@ export const forgetCauses = (state: ControlState, logAtMs: number): void => {
   state.apply(expired)
 }
 
-/** The rows that remember what a repeat is answered with. */
+/** The rows that store the result for a repeat. */
 export const rememberCause = (
   state: ControlState,
   cause: { id: string; body: string },

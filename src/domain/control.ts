@@ -1,4 +1,4 @@
-// The whole control state: every aggregate's table, and what one counted decision does to them.
+// The whole control state: every aggregate's table, and the effect of one counted decision on them.
 import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema/schema.ts'
 import { type ApiKeyRow, apiKey } from './access/api-key.ts'
 import { type OperatorRow, operator } from './access/operator.ts'
@@ -95,7 +95,7 @@ export const CONTROL_EVENTS = Object.assign({}, ...AGGREGATES.map(({ events }) =
 interface KnownEvent {
   readonly owner: Aggregate<unknown, ControlReader>
   readonly schema: TSchema
-  /** Compiled when the first one is met. */
+  /** Compiled on first use. */
   check: TypeCheck<TSchema> | null
 }
 
@@ -174,7 +174,7 @@ export class ControlState implements ControlReader {
     }
   }
 
-  /** Puts back a row of a snapshot, without the digest of each. */
+  /** Restores a row of a snapshot, without computing its digest. */
   restore(table: string, id: string, row: unknown): void {
     this.#tables.get(table)!.set(id, row)
   }
@@ -227,14 +227,14 @@ export const EVENT_VERSION = Math.max(
 
 export interface Folded {
   readonly changes: readonly RowChange[]
-  /** Event types that this build does not know: the instance refuses writes and reports itself degraded. */
+  /** Event types that this build does not support: the instance refuses writes and reports itself degraded. */
   readonly unknownTypes: readonly string[]
   /**
    * Ids of the subjects of those events (`id`, else `provider_id`): refused by the hot indexes, since the effect of the
    * events is unknown.
    */
   readonly unknownSubjects: readonly string[]
-  /** Why the decision changed nothing although it counts: an event that its schema refuses. */
+  /** Why the decision changed nothing although it counts: its schema refuses an event. */
   readonly malformed: string | null
 }
 

@@ -25,21 +25,21 @@ export interface InverseContext {
   readonly dataKeyIds: ReadonlySet<string>
   readonly newId: string
   readonly nowMs: number
-  /** All that the decision changed. */
+  /** All changes of the decision. */
   readonly changes: readonly RowChange[]
 }
 
 interface Inverse {
-  /** The events, on the state with what was taken back so far; [] when nothing is needed. Throws Rejection. */
+  /** The events, on the state with the changes reverted so far; [] when nothing is needed. Throws Rejection. */
   invert(state: ControlReader, change: RowChange, context: InverseContext): readonly EventRecord[]
   /**
    * The table's rows are only ever added: an inverse is one more row. Whether a change that it causes in another row
    * removes nothing.
    */
   harmless?(effect: RowChange): boolean
-  /** Whether the row need not be as the decision left it: it decides nothing any more. */
+  /** Whether the row need not be as the decision left it, since it has no effect any more. */
   standsAlone?(change: RowChange): boolean
-  /** What must be there afterwards, where that is not what was there before. `now`: what is there. */
+  /** The row that must result, where it is not the row before. `now`: the present row. */
   restored?(change: RowChange, now: unknown): unknown
 }
 
@@ -47,7 +47,7 @@ const never = (message: string): never => {
   throw new Rejection('conflict', message)
 }
 
-/** Without what no command takes: the id and the stamps. */
+/** The fields without those that no command takes: the id and the stamps. */
 const fieldsOf = <Row extends object, Left extends keyof Row>(row: Row, ...left: readonly Left[]): Omit<Row, Left> => {
   const copy: Partial<Row> = { ...row }
   for (const name of left) delete copy[name]
@@ -158,7 +158,7 @@ const endpoints: Inverse = {
   },
 }
 
-/** What is written again is the newest copy of its limits: it is higher than it was. */
+/** The row that is written again is the newest copy of its limits: its height is greater. */
 const budgets: Inverse = {
   invert(state, { id, before }) {
     const was = before as BudgetRow | null
@@ -202,7 +202,7 @@ const toolPolicies: Inverse = {
   },
 }
 
-/** What is written again counts as decided now: its number is another. */
+/** The row that is written again counts as decided now: it has a new number. */
 const priceCorrections: Inverse = {
   invert(state, { id, before }) {
     const was = before as PriceCorrectionRow | null
@@ -243,7 +243,7 @@ const overrides: Inverse = {
       // A caller that reverts decisions has `*`.
       return decideOverride(state, { do: 'write', ...row, writer_tenant_id: null, nowMs })
     }
-    // It fell with its tenant.
+    // It was removed with its tenant.
     if (was !== null) return after === null && isInForce(was, nowMs) ? write(was, true) : []
     const written = after as OverrideRow
     const former = changes.find((change) => change.table === 'overrides' && isReplaced(change, written))?.before

@@ -38,7 +38,7 @@ export const shadowedAliases = (state: ControlReader, aliases: readonly string[]
       `aliases: "${alias}" is the name or an alias of a model now, which is found first: it does not select this scope`,
   )
 
-/** The same of an endpoint scope. A forced model that was deleted since is one of them. */
+/** The same for an endpoint scope. It includes a forced model that was deleted since. */
 export const endpointWarnings = (state: ControlReader, overrides: EndpointOverrides): string[] => {
   const { forced_model: forced, preferred_models, preferred_providers } = overrides
   return warningsOf(state, [

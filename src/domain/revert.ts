@@ -11,18 +11,18 @@ import { canonicalJson, type RowChange } from './kernel/tables.ts'
 export interface RevertCommand {
   /** Id of the decision to take back. */
   readonly decisionId: string
-  /** What it changed, all of it, in order. */
+  /** All of its changes, in order. */
   readonly changes: readonly RowChange[]
   /** The caller that reverts: no key may get more scopes than this one has. */
   readonly granter: Granter
-  /** Data keys that exist: what was sealed under another one is gone for ever. */
+  /** Existing data keys: a secret that was sealed under another one is lost for ever. */
   readonly dataKeyIds: ReadonlySet<string>
-  /** Ids for rows that can only be added to: one for each change. */
+  /** Ids for rows of tables that only grow: one for each change. */
   readonly newIds: readonly string[]
   readonly nowMs: number
 }
 
-/** Rows that others refer to come first; what refers to them is removed first. */
+/** Referred-to rows come first; rows that refer to them are removed first. */
 // Tables without a rank come after these: their rows refer to rows of these tables.
 const RANK = ['tenants', 'providers', 'models', 'policies', 'endpoints', 'keys', 'overrides'] as const
 const rankOf = (table: string): number => {
@@ -30,7 +30,7 @@ const rankOf = (table: string): number => {
   return rank === -1 ? RANK.length : rank
 }
 
-/** The order of rows that have one. */
+/** The number of rows that have one: their order. */
 const numberOf = ({ before }: RowChange): number => (before as { number?: number } | null)?.number ?? 0
 
 /** First rows that come back (referred-to rows first), then changed rows, then removed rows (referring rows first). */
@@ -56,7 +56,7 @@ export const netChanges = (changes: readonly RowChange[]): RowChange[] => {
   return [...net.values()].filter(({ before, after }) => before !== null || after !== null)
 }
 
-/** The rows that are not any more as the decision left them, with the revision that each has now (null: it is gone). */
+/** The rows that changed since the decision, with their present revision (null: the row is removed). */
 export const changedSince = (
   state: ControlReader,
   changes: readonly RowChange[],
@@ -72,7 +72,9 @@ export const changedSince = (
   return since
 }
 
-/** The events that take the decision back, `decision.reverted` first. Throws Rejection when not all of it can be. */
+/**
+ * The events that take the decision back, `decision.reverted` first. Throws Rejection when a row cannot be restored.
+ */
 export const decideRevert = (state: ControlReader, command: RevertCommand): EventRecord[] => {
   const { decisionId, granter, dataKeyIds, newIds, nowMs } = command
   const changes = netChanges(command.changes)
@@ -147,7 +149,7 @@ const substance = (row: unknown): unknown => {
   )
 }
 
-/** Nothing but the rows of the decision may have changed, and each must be what it was. */
+/** Checks that only the rows of the decision changed, and that each is as it was. */
 const requireRestored = (
   overlay: ControlState,
   changes: readonly RowChange[],

@@ -40,7 +40,7 @@ export const ApiKeyIssued = t.Object({
    * was changed since.
    */
   seeded_digest: t.Optional(Digest),
-  /** The name under which the settings made it, whatever it is called since. */
+  /** The name under which the settings created it, which stays when the key is renamed. */
   seeded_name: t.Optional(Name),
 })
 /** Only the fields that changed. */
@@ -63,7 +63,7 @@ export interface ApiKeyRow extends Stamps {
   readonly scopes: readonly string[]
   readonly status: 'active' | 'revoked'
   readonly digest: string
-  /** The secret that the settings gave it last; absent for keys that never got one from there. */
+  /** The secret that the settings gave it last; absent for keys that never got one from the settings. */
   readonly seeded_digest?: string
   /**
    * The name of the key in the settings, which stays when the key is renamed; absent for keys that are not in the
@@ -147,7 +147,7 @@ export type ApiKeyCommand =
   | ({ do: 'rotate'; granter: Granter } & AskedAt & Static<typeof ApiKeyRotated>)
   | { do: 'revoke'; id: string }
 
-/** Whether a policy may be bound by a key of this tenant: a global one, or the tenant's own. */
+/** Checks that a key of this tenant may use a policy: a global one, or the tenant's own. */
 const requirePolicy = (state: ControlReader, policyId: string | null | undefined, tenantId: string): void => {
   if (policyId === null || policyId === undefined) return
   const policy = state.table('policies').get(policyId)
@@ -175,7 +175,7 @@ const requireToCome = (expiresAt: string | null | undefined, nowMs: number | und
 export const hasExpired = ({ expires_at }: Pick<ApiKeyRow, 'expires_at'>, nowMs: number): boolean =>
   expires_at !== null && Date.parse(expires_at) <= nowMs
 
-/** `after` undefined: it stays as it is. Null is for ever. */
+/** Whether the key would live longer. `after` undefined: unchanged. Null: for ever. */
 const isProlonged = (before: string | null, after: string | null | undefined): boolean =>
   before !== null && after !== undefined && (after === null || Date.parse(after) > Date.parse(before))
 
@@ -205,7 +205,7 @@ const issue = (state: ControlReader, { granter, nowMs, ...data }: Issue): EventR
   return [{ type: 'api_key.issued', data: { ...data, scopes: distinct(data.scopes) } }]
 }
 
-/** Refuses what is unknown, beyond the granter, or about a revoked key; [] when nothing would change. */
+/** Refuses an unknown key, scopes beyond the granter's, and changes of a revoked key; [] when nothing would change. */
 export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): EventRecord[] => {
   if (command.do === 'issue') {
     const { do: _, ...rest } = command
@@ -240,7 +240,7 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
     (changed.scopes ?? []).filter((scope) => !row.scopes.includes(scope)),
   )
   requireToCome(changed.expires_at, nowMs, 'a key that is to end now is deleted')
-  // More time is a grant of all that the key may do: an expired one may be in hands that should not have it.
+  // More time is a grant of all scopes of the key: an expired key may be in the wrong hands.
   if (isProlonged(row.expires_at, changed.expires_at)) {
     requireGrantable(granter, changed.scopes ?? row.scopes, 'expires_at')
   }

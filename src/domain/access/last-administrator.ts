@@ -9,12 +9,12 @@ import { type ApiKeyRow, hasExpired } from './api-key.ts'
 const works = (key: ApiKeyRow, nowMs: number): boolean =>
   key.status === 'active' && key.scopes.includes('*') && !hasExpired(key, nowMs)
 
-/** Whether a changed key is not to be counted on: it loses `*`, or is given an end, or an earlier one. */
+/** Whether a changed key no longer counts as an administrator: it loses `*`, or gets an expiry, or an earlier one. */
 const isLet = ({ expires_at: end }: ApiKeyRow, { scopes, expires_at }: EventRecord['data']): boolean =>
   (Array.isArray(scopes) && !scopes.includes('*')) ||
   (typeof expires_at === 'string' && (end === null || Date.parse(expires_at) < Date.parse(end)))
 
-/** The keys with `*` that work no more after an event, or not for as long. */
+/** The keys with `*` that stop working by an event, or stop earlier. */
 const lostBy = (state: ControlReader, { type, data }: EventRecord, nowMs: number): readonly string[] => {
   const keys = state.table('keys')
   const key = type.startsWith('api_key.') ? keys.get(String(data.id)) : undefined

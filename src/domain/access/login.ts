@@ -13,7 +13,7 @@ export const LoginFailed = t.Object({
   address: described(Address, 'Where it was tried from.'),
 })
 
-/** No login is tried for this name, or from this address, until then. */
+/** Logins for this name, or from this address, are refused until then. */
 export const LoginLocked = t.Object({
   at_ms: t.Integer({ description: 'When it was locked, Unix milliseconds.' }),
   name_digest: Nullable(Name, 'HMAC of the normalised name that is locked; null when it is the address.'),

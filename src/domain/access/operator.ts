@@ -14,7 +14,7 @@ const NameDigest = t.String({ minLength: 1, maxLength: 128 })
 const Sealed = { key_id: Id, sealed: t.String({ minLength: 1, maxLength: 8_192 }) }
 
 export const OperatorCreated = t.Object({ id: Id, name_digest: NameDigest, ...Sealed })
-/** Ends the sessions of the operator, but for the one in which it was done. */
+/** Ends the sessions of the operator, but for the one of the request. */
 export const OperatorPasswordChanged = t.Object({
   id: Id,
   name_digest: NameDigest,
@@ -86,7 +86,7 @@ export const operator: Aggregate<OperatorRow, ControlReader> = {
 }
 
 interface Secrets {
-  /** Of the name, under every key that is in use: the current one first, which is what is stored. */
+  /** Of the name, under every key in use: the current one first, which is the stored one. */
   readonly name_digests: readonly [string, ...string[]]
   readonly key_id: string
   readonly sealed: string

@@ -1,4 +1,4 @@
-// What a name and a password of an operator may be.
+// Rules for the name and the password of an operator.
 
 import { t } from '../../lib/schema/schema.ts'
 import { nameError } from '../../lib/text/storable-text.ts'

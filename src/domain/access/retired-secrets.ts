@@ -9,7 +9,7 @@ import type { ApiKeyRow } from './api-key.ts'
 
 /** By the SHA-256 digest of the text. */
 export interface RetiredTextRow {
-  /** Log time of the decision after which it no longer worked. */
+  /** Log time of the decision that disabled it. */
   readonly at_ms: number
 }
 
@@ -55,6 +55,6 @@ const oldest = (state: ControlReader, table: (typeof RETIRED_TEXTS)[number], cou
   return gone
 }
 
-/** When a text of this digest stopped working, or null: none did that is remembered. Unix milliseconds. */
+/** When a text of this digest stopped working, Unix milliseconds; null: no row has this digest. */
 export const retiredAtMs = (state: ControlReader, digest: string): number | null =>
   RETIRED_TEXTS.map((table) => state.table(table).get(digest)).find((row) => row !== undefined)?.at_ms ?? null

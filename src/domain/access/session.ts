@@ -50,7 +50,7 @@ export const sessionIsOpen = (
   usedAtMs = Number.NEGATIVE_INFINITY,
 ): boolean => Date.parse(expires_at) > nowMs && Math.max(Date.parse(seen_at), usedAtMs) + IDLE_MS > nowMs
 
-/** The sessions of an operator as removed, but for one. */
+/** The rows of all sessions of an operator as removed, but for one. */
 export const sessionsClosedOf = (state: ControlReader, operatorId: string, keptId: string | null): RowChange[] => {
   const sessions = state.table('sessions')
   const ids = sessions.find('operator', operatorId).filter((id) => id !== keptId)

@@ -44,7 +44,7 @@ export const TenantReplaced = t.Object({
   managed_by: t.Optional(ManagedBy),
 })
 export const TenantDeleted = t.Object({ id: Id })
-/** What was captured of its requests so far can be opened no more. */
+/** Content of its requests that was captured so far can no longer be opened. */
 export const TenantContentErased = t.Object({ id: Id })
 
 export interface TenantRow extends Stamps {
@@ -121,7 +121,7 @@ export const tenant: Aggregate<TenantRow, ControlReader> = {
   },
 }
 
-/** What goes with a tenant: its rows of another table, by id. An index has no order that a fold may depend on. */
+/** The rows of another table that are removed with a tenant, by id. An index has no order that a fold may depend on. */
 const removedOf = (
   state: ControlReader,
   name: 'keys' | 'policies' | 'endpoints' | 'overrides' | 'budgets' | 'tools' | 'tool_policies',
@@ -139,7 +139,7 @@ export type TenantCommand =
   | { do: 'delete'; id: string; force: boolean; nowMs: number }
   | { do: 'erase_content'; id: string }
 
-/** Its keys that work at this moment, by id. */
+/** Its usable keys at this moment, by id. */
 export const activeKeys = (state: ControlReader, tenantId: string, nowMs: number): readonly string[] => {
   const keys = state.table('keys')
   return keys.find('tenant', tenantId).filter((id) => {

@@ -4,7 +4,7 @@ import { type Account, type Accounts, type Evolved, evolveAccounts, statedAccoun
 import type { AccountStated, BudgetEvent } from './budget-events.ts'
 import { MOST_HOLDERS } from './holder.ts'
 
-/** Records between the offset that a statement is of and the statement itself: more than this and it is not used. */
+/** Bound of the records between the offset of a statement and the statement itself; with more, it is not used. */
 const MOST_RECENT = 1_024
 /**
  * An account is dropped when it ended longer ago than its window lasted plus this time: nothing is charged to it any
@@ -49,7 +49,7 @@ export class AccountBook implements Accounts {
   statedMs = 0
 
   constructor(
-    /** Whether nothing is missing. */
+    /** Whether no account is missing. */
     public known: boolean,
     /** The first offset that was read. */
     private readonly from: number,
@@ -90,7 +90,7 @@ export class AccountBook implements Accounts {
     return this.#evolve(event, atMs)
   }
 
-  /** Forgets what ended long ago. */
+  /** Drops accounts that ended long ago. */
   forget(atMs: number): void {
     for (const { account, budget_id, window_start_ms, window_end_ms } of this.#accounts.values()) {
       if (window_end_ms === null) continue
@@ -127,7 +127,7 @@ export class AccountBook implements Accounts {
   #stated(stated: AccountStated, atMs: number, writer: string): Evolved {
     const { records } = this.#collect(stated, atMs, writer)
     if (records.size < stated.of) return NOTHING
-    // It makes those superfluous that are of an earlier state.
+    // A complete statement replaces statements of earlier states that are still incomplete.
     for (const [each, { offset }] of this.#collected) if (offset <= stated.offset) this.#collected.delete(each)
     this.statedMs = atMs
     this.#wasStated = true
@@ -143,7 +143,7 @@ export class AccountBook implements Accounts {
     return { accounts: [...this.#accounts.values()], verdict: null }
   }
 
-  /** What its writer has stated of this state, this record with it. */
+  /** All parts of its writer's statement so far, with this record. */
   #collect(stated: AccountStated, atMs: number, writer: string): Collected {
     const before = this.#collected.get(writer)
     const goesOn = before !== undefined && before.offset === stated.offset

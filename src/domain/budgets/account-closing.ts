@@ -1,4 +1,4 @@
-// When nothing more may be taken of an account whatever its leases still hold, and when it opens again. Pure.
+// When an account takes no further leases whatever is left of it, and when it opens again. Pure.
 import type { Account } from './account.ts'
 import type { Amount } from './amount.ts'
 import { stillAlerted } from './budget-alerts.ts'
@@ -7,7 +7,7 @@ import type { AccountLimited } from './budget-events.ts'
 /** Why an account is closed until its limits are set again. */
 export type Closing = 'overrun' | 'forgotten'
 
-/** Which copy of a budget's terms this is. */
+/** Identifies a copy of a budget's terms. */
 export interface Heights {
   readonly height: number
   readonly limits_height?: number
@@ -37,7 +37,7 @@ export const closedFor = ({
 /** The height up to which an account is closed; -1: it is not. Limits that are set above it open it. */
 export const closedUpTo = (account: Account): number => (closedFor(account) === null ? -1 : account.height)
 
-/** With a newer copy of its budget's terms. One that is closed stays so where no limits were set since. */
+/** The account with a newer copy of its budget's terms. A closed one stays closed where no limits were set since. */
 export const withTerms = (account: Account, terms: AccountLimited, spent: Amount): Account => {
   const limits_height = limitsHeightOf(terms)
   const stays = limits_height <= closedUpTo(account)

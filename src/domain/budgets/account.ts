@@ -12,11 +12,11 @@ export interface Account extends Readonly<AccountOpened> {
   readonly carried: Amount
   readonly past: Amount
   readonly overrun_nano_usd: number
-  /** The account is closed by an overrun while its height is this one. */
+  /** The account is closed by an overrun while its height has this value. */
   readonly overrun_height: number
   readonly alerted: readonly number[]
   readonly holders: ReadonlyMap<string, Holder>
-  /** Log time at which it was opened or stated last. */
+  /** Log time of its opening or its last statement. */
   readonly stated_ms: number
 }
 
@@ -38,7 +38,7 @@ export type LeaseVerdict =
   /** A repeated record: it changes nothing. */
   | { readonly kind: 'repeat' }
 
-/** A closed holder is remembered for so long, since late copies of its records may still come. */
+/** A closed holder is retained for so long, since late copies of its records may still come. */
 export const REMEMBERED_MS = 3_600_000
 const MOST_ALERTED = 32
 /**
@@ -71,7 +71,7 @@ export const overrunOf = (account: Account): number => {
   return sum
 }
 
-/** What can be granted now; null: no limit. */
+/** The amount that can be granted now; null: no limit. */
 export const roomOf = (account: Account): Limits => {
   const taken = committed(account)
   const room = (limit: number | null, own: number): number | null => (limit === null ? null : Math.max(0, limit - own))
@@ -113,7 +113,7 @@ export const decideLease = (accounts: Accounts, request: LeaseRequested, atMs: n
 }
 
 export interface Evolved {
-  /** The accounts that are other now. */
+  /** The accounts that changed. */
   readonly accounts: readonly Account[]
   /** Of a request. */
   readonly verdict: LeaseVerdict | null
@@ -122,7 +122,7 @@ export interface Evolved {
 const NOTHING: Evolved = { accounts: [], verdict: null }
 const only = (account: Account | null): Evolved => (account === null ? NOTHING : { accounts: [account], verdict: null })
 
-/** What a record changes. `atMs`: log time, the running maximum. */
+/** The changes by a record. `atMs`: log time, the running maximum. */
 export const evolveAccounts = (accounts: Accounts, event: BudgetEvent, atMs: number): Evolved => {
   const evolved = evolveOwn(accounts, event, atMs)
   return evolved.accounts.length === 0 ? evolved : { ...evolved, accounts: withOverlapping(accounts, evolved.accounts) }
@@ -177,7 +177,7 @@ const openedAccount = (accounts: Accounts, data: AccountOpened, atMs: number): A
 const NONE: ReadonlyMap<string, Account> = new Map()
 type Window = Pick<AccountOpened, 'account' | 'budget_id' | 'window_start_ms' | 'window_end_ms'>
 
-/** Windows of one budget overlap only when the way they are cut was changed. */
+/** Windows of one budget overlap only when their cut was changed. */
 const overlaps = (one: Window, other: Window): boolean =>
   one.account !== other.account &&
   (one.window_end_ms === null || other.window_start_ms < one.window_end_ms) &&
@@ -220,7 +220,7 @@ const withOverlapping = (accounts: Accounts, evolved: readonly Account[]): reado
     : [...changed.values()]
 }
 
-/** An account as its statement has it. */
+/** The account of a statement. */
 export const statedAccount = (
   { offset: _, of: __, part: ___, holders, ...data }: AccountStated,
   atMs: number,
@@ -230,7 +230,7 @@ export const statedAccount = (
   stated_ms: atMs,
 })
 
-/** An account as it is stated: the state before `offset`, one of `of`. */
+/** An account as a statement records it: the state before `offset`, one of `of` records. */
 export const stateOf = (account: Account, offset: number, of: number): AccountStated => {
   const { stated_ms: _, holders, alerted, ...rest } = account
   return { ...rest, alerted: [...alerted], offset, of, holders: [...holders.values()] }

@@ -1,4 +1,4 @@
-// What budgets count: money and tokens together. Whole numbers, never negative, never above 2^53 - 1.
+// Amounts of budgets: money and tokens together. Whole numbers, never negative, never above 2^53 - 1.
 import { type Static, t } from '../../lib/schema/schema.ts'
 
 const MOST = Number.MAX_SAFE_INTEGER
@@ -20,14 +20,14 @@ export interface Limits {
 
 export const NO_AMOUNT: Amount = Object.freeze({ nano_usd: 0, tokens: 0 })
 
-/** What is added to nothing, or taken from it, stays the object that it is: most sums of a request are of that kind. */
+/** Adding or subtracting nothing returns the same object: most sums of a request are of that kind. */
 export const plus = (one: Amount, other: Amount): Amount => {
   if (other === NO_AMOUNT) return one
   if (one === NO_AMOUNT) return other
   return { nano_usd: sum(one.nano_usd, other.nano_usd), tokens: sum(one.tokens, other.tokens) }
 }
 
-/** What is left of one after the other, none where the other is larger. */
+/** The difference, zero where the other is larger. */
 export const minus = (one: Amount, other: Amount): Amount => {
   if (other === NO_AMOUNT || one === NO_AMOUNT) return one
   const nano_usd = rest(one.nano_usd, other.nano_usd)
@@ -35,7 +35,7 @@ export const minus = (one: Amount, other: Amount): Amount => {
   return nano_usd === 0 && tokens === 0 ? NO_AMOUNT : { nano_usd, tokens }
 }
 
-/** The same of one kind of them. */
+/** The sum of one kind. */
 export const sum = (one: number, other: number): number => Math.min(MOST, one + other)
 export const rest = (one: number, other: number): number => Math.max(0, one - other)
 
@@ -60,7 +60,7 @@ export const isEqual = (one: Amount, other: Amount): boolean =>
 export const fits = (amount: Amount, room: Limits): boolean =>
   (room.nano_usd === null || amount.nano_usd <= room.nano_usd) && (room.tokens === null || amount.tokens <= room.tokens)
 
-/** As much of it as there is room for. */
+/** The part of it that fits into the room. */
 export const within = (amount: Amount, room: Limits): Amount => ({
   nano_usd: room.nano_usd === null ? amount.nano_usd : Math.max(0, Math.min(amount.nano_usd, room.nano_usd)),
   tokens: room.tokens === null ? amount.tokens : Math.max(0, Math.min(amount.tokens, room.tokens)),

@@ -9,11 +9,11 @@ const count = (description: string) => t.Integer({ minimum: 0, maximum: Number.M
 const nullable = (description: string) =>
   t.Union([t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), t.Null()], { description })
 const amount = (description: string) => t.Object(Amount.properties, { description })
-/** Accounts of one record, which has to stay below 64 KiB: no request falls under more budgets. */
+/** Bound of the accounts in one record, which has to stay below 64 KiB: no request falls under more budgets. */
 export const MOST_ACCOUNTS = 64
-/** Of a retirement, likewise. */
+/** The same bound for a retirement. */
 export const MOST_ORPHANED = 200
-/** Of a retirement in several records, of each. */
+/** The same bound for each record of a retirement that has several. */
 export const MOST_RETIRED_ACCOUNTS = 128
 /**
  * The event version from which on a retirement may have several records: earlier builds would free the accounts that
@@ -237,7 +237,7 @@ export const BudgetPart = t.Object({
 })
 export type BudgetPart = Readonly<Static<typeof BudgetPart>>
 
-/** What a settlement charges, and how much its holder has spent of the account with it. */
+/** The charge of a settlement, and the holder's spent sum of the account that includes it. */
 export const BudgetCharge = t.Composite([
   BudgetPart,
   t.Object({

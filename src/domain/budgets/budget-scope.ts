@@ -12,7 +12,7 @@ export interface BudgetTarget {
   readonly id: string
 }
 
-/** The endpoint scope that a tenant means by a slug: its own before the global one. */
+/** The endpoint scope of a slug for a tenant: its own before the global one. */
 const endpointOf = (state: ControlReader, tenantId: string, slug: string): string | undefined => {
   const endpoints = state.table('endpoints')
   return endpoints.find('slug', endpointKey(tenantId, slug))[0] ?? endpoints.find('slug', endpointKey(null, slug))[0]

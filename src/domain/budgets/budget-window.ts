@@ -11,7 +11,7 @@ export interface WindowRule {
    */
   readonly calendarAligned: boolean
   readonly timezone: string
-  /** When the budget was made. Unix milliseconds. */
+  /** When the budget was created. Unix milliseconds. */
   readonly anchorMs: number
 }
 

@@ -1,5 +1,5 @@
 // Budgets: what a tenant may spend in a window, as a whole or on one key, model, provider or endpoint scope. Names and
-// fields of the events are stored for ever. What was spent is not here: it is counted from the log
+// fields of the events are stored for ever. Spent amounts are not part of the row: they are counted from the log
 // (docs/behaviour.md: "Budgets"), by the id of the budget and the start of the window.
 import { usdOf } from '../../lib/money.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
@@ -49,7 +49,7 @@ export const requireSoundLimits = (fields: BudgetFields): void => {
     refuse('"alert_thresholds" are shares of a limit: set "limit_usd" or "limit_tokens"', 'alert_thresholds')
 }
 
-// How many budgets may be in use, so that the records of no request name more accounts than they may.
+// Bounds of the budgets in use, so that no record of a request names too many accounts.
 
 /**
  * Bound of the budgets on one tenant, key, model, provider or endpoint scope: a request falls under those of one of
@@ -57,11 +57,11 @@ export const requireSoundLimits = (fields: BudgetFields): void => {
  */
 export const MOST_OF_TARGET = Math.floor(MOST_ACCOUNTS / BUDGET_SCOPES.length)
 
-/** Index key of what budgets are about. */
+/** Index key of a budget's target. */
 export const targetKey = (tenantId: string, { type, id }: { readonly type: string; readonly id: string }): string =>
   `${tenantId}\0${type}\0${id.toLowerCase()}`
 
-/** Throws where one more may not be in use. */
+/** Throws where no further budget may be in use. */
 export const requireFewBudgets = (state: ControlReader, tenantId: string, target: BudgetTarget): void => {
   const budgets = state.table('budgets')
   const inUse = budgets.find('target', targetKey(tenantId, target)).filter((id) => budgets.get(id)!.enabled)
@@ -71,7 +71,7 @@ export const requireFewBudgets = (state: ControlReader, tenantId: string, target
   throw new Rejection('invalid', message, 'scope')
 }
 
-/** No sum of money is larger: beyond it integers of nano-USD are not exact. */
+/** Upper bound of money: beyond it integers of nano-USD are not exact. */
 const MOST_USD = 9_000_000
 const Usd = t.Number({ minimum: 0, maximum: MOST_USD })
 const NanoUsd = t.Integer({ minimum: 0, maximum: MOST_USD * 1e9 })
@@ -120,7 +120,7 @@ export const BudgetFields = closed(
   t.Object({
     limit_usd: Nullable(Usd),
     soft_limit_usd: Nullable(Usd),
-    /** For each request by itself: one that is projected to cost more is refused. */
+    /** For each request by itself: one with a higher projected cost is refused. */
     hard_cap_usd: Nullable(Usd),
     ...Shared,
   }),
@@ -149,7 +149,7 @@ export const BudgetCreated = opened(
     ...Mutable,
   }),
 )
-/** Only the fields that changed, and limits that were set again to what they were. */
+/** Only the fields that changed, and limits that were set to the same value. */
 export const BudgetChanged = opened(
   t.Composite([t.Object({ id: Id, managed_by: t.Optional(ManagedBy) }), t.Partial(Stored)]),
 )
@@ -191,11 +191,11 @@ const FIELD_DEFAULTS: BudgetFields = {
 /** Defaults of the fields that a budget leaves out. */
 export const BUDGET_DEFAULTS = { window: 'month', ...FIELD_DEFAULTS }
 
-/** Index key of what makes a budget this one: there is one for each tenant, scope and window. */
+/** Index key that identifies a budget: there is one for each tenant, scope and window. */
 export const budgetKey = (tenantId: string, scope: { type: string; id: string }, window: string): string =>
   `${tenantId}\0${scope.type}\0${scope.id.toLowerCase()}\0${window}`
 
-/** What a decision names of a budget when it sets its limits. */
+/** The fields by which a decision sets the limits of a budget. */
 const LIMITING = ['limit_nano_usd', 'limit_tokens', 'enforcement'] as const
 
 const rows = changesOf<BudgetRow>('budgets')
@@ -244,7 +244,7 @@ export type BudgetCommand =
       scope: Static<typeof BudgetScope>
       window: string
       managed_by: ManagedBy
-      /** It is closed: where nothing else changes its limits are set again, to what they are. */
+      /** The account is closed: without other changes the limits are set again, to their values. */
       reopen?: boolean
     } & Partial<BudgetFields>)
   | { do: 'delete'; id: string }
@@ -312,7 +312,7 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
   return [{ type: 'budget.changed', data: { id: row.id, ...changed, ...owner } }]
 }
 
-/** What a budget is about, in words. */
+/** The target of a budget, in words. */
 export const scopeText = ({ type, id }: BudgetRow['scope']): string =>
   type === 'tenant' ? 'this tenant' : `the ${type === 'endpoint' ? 'endpoint scope' : type} "${id}"`
 

@@ -13,6 +13,6 @@ export const capNanoUsd = (usd: number, param: string): number => {
   return nanoUsd
 }
 
-/** Rounded down to whole nano-USD: what is stored and shown is what is compared with. Null stays null. */
+/** Rounded down to whole nano-USD: stored, shown and compared values are the same. Null stays null. */
 export const capUsd = (usd: number | null, param: string): number | null =>
   usd === null ? null : usdOf(capNanoUsd(usd, param))

@@ -1,18 +1,18 @@
-// A holder: one start of a process, as an account sees it.
+// A holder: one start of a process in an account.
 import { type Amount, isNothing, minus, most, NO_AMOUNT, plus } from './amount.ts'
 
-/** One start of a process, as an account sees it. All amounts are sums since that start. */
+/** One start of a process in an account. All amounts are sums since that start. */
 export interface Holder {
   readonly holder: string
   readonly instance: string
-  /** Of its last request, granted or not. */
+  /** Of its last lease request, granted or not. */
   readonly sequence: number
   readonly granted: Amount
   readonly returned: Amount
   readonly spent: Amount
   readonly counted: Amount
   readonly overrun_nano_usd: number
-  /** None: 0. */
+  /** Absent: 0. */
   readonly overrun_tokens?: number
   readonly at_ms: number
   readonly closed: boolean
@@ -46,11 +46,11 @@ export const newHolder = ({ holder, instance }: { holder: string; instance: stri
   closed: false,
 })
 
-/** What a holder has taken out of its account. */
+/** The amount that a holder has taken from its account. */
 export const committedBy = ({ granted, returned, spent, counted, closed, orphaned = NO_AMOUNT }: Holder): Amount =>
   plus(closed ? plus(spent, orphaned) : most(minus(granted, returned), spent), counted)
 
-/** Those of an instance that are open still. */
+/** The open holders of an instance. */
 export const openHolders = function* ({ holders }: Held, instance: string): Iterable<Holder> {
   for (const holder of holders.values()) if (holder.instance === instance && !holder.closed) yield holder
 }

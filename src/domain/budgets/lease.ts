@@ -4,20 +4,20 @@
 import { type Amount, isEqual, isNothing, NO_AMOUNT, plus, rest, sum } from './amount.ts'
 import type { LeaseTally } from './budget-events.ts'
 
-/** What an outcome charges to an account. */
+/** The charge of an outcome to an account. */
 export interface LeaseCharge {
-  /** Of what was reserved. */
+  /** From the reservation. */
   readonly spentNanoUsd: number
   readonly spentTokens: number
   /** Without a lease. */
   readonly countedNanoUsd: number
   readonly countedTokens: number
-  /** Of that, what is beyond what was reserved. */
+  /** The part of it that is beyond the reservation. */
   readonly overrunNanoUsd: number
   readonly overrunTokens: number
 }
 
-/** Sums of what outcomes have charged. */
+/** Sums of the charges of outcomes. */
 export type LeaseSums = Pick<LeaseTally, 'spent' | 'counted' | 'overrun_nano_usd' | 'overrun_tokens'>
 
 /** An overrun as an amount, from the fields of a record. */
@@ -47,11 +47,11 @@ export class Lease {
    * that a crash keeps from being recorded is settled as orphaned, at what was reserved.
    */
   recorded: LeaseSums = NO_SUMS
-  /** Monotonic milliseconds: not spent from later, unless it is renewed. */
+  /** Monotonic milliseconds: later it is not spent from, unless it is renewed. */
   usableUntilMs = 0
   /** Since when a charge is unreported (monotonic); null: all charges are reported. */
   untoldSinceMs: number | null = null
-  /** When something was reserved last (monotonic), and how much since the last grant. */
+  /** Time of the last reservation (monotonic), and the amount reserved since the last grant. */
   usedAtMs = 0
   drawnNanoUsd = 0
   drawnTokens = 0
@@ -79,12 +79,12 @@ export class Lease {
     return { nano_usd: this.#reservedNanoUsd, tokens: this.#reservedTokens }
   }
 
-  /** Nothing is. */
+  /** Nothing is reserved. */
   get isIdle(): boolean {
     return this.#reservedNanoUsd === 0 && this.#reservedTokens === 0
   }
 
-  /** What can be reserved. */
+  /** The amount that can be reserved. */
   free(): Amount {
     return { nano_usd: this.freeNanoUsd, tokens: this.freeTokens }
   }
@@ -115,7 +115,7 @@ export class Lease {
     return true
   }
 
-  /** Lets go of a reservation, or of a part of one. */
+  /** Releases a reservation, or a part of one. */
   release(nanoUsd: number, tokens: number): void {
     this.#reservedNanoUsd = rest(this.#reservedNanoUsd, nanoUsd)
     this.#reservedTokens = rest(this.#reservedTokens, tokens)
@@ -151,7 +151,7 @@ export class Lease {
     this.untoldSinceMs ??= nowMs
   }
 
-  /** The outcome with which the sums were these is recorded, and all before it. */
+  /** The outcome that is included in these sums is recorded, and all before it. */
   record(sums: LeaseSums, nowMs: number): void {
     this.recorded = sums
     this.untoldSinceMs ??= nowMs
@@ -187,7 +187,7 @@ export class Lease {
 
   #sums(): LeaseSums {
     const { spent, counted } = this
-    // Once for each outcome: a spread costs more than all the rest of it.
+    // Runs once for each outcome: building the object by a spread is too slow.
     return this.#overrunTokens > 0
       ? { spent, counted, overrun_nano_usd: this.#overrunNanoUsd, overrun_tokens: this.#overrunTokens }
       : { spent, counted, overrun_nano_usd: this.#overrunNanoUsd }

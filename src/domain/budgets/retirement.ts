@@ -18,7 +18,7 @@ export interface RetirementRow extends Stamps, Readonly<InstanceGivenUp> {
   readonly at_ms: number
 }
 
-/** A bound of what every instance holds in memory: the oldest are forgotten. */
+/** Bound of the rows in the memory of every instance: the oldest are dropped. */
 const MOST_ROWS = 1_000
 
 const rows = changesOf<RetirementRow>('retirements')

@@ -1,4 +1,4 @@
-// What people thought of an answer: `feedback.given`, in `gateway.requests.v1`. Stored for ever once shipped.
+// Ratings of answers: `feedback.given`, in `gateway.requests.v1`. Stored for ever once shipped.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { described, Id, Nullable } from '../kernel/fields.ts'
 
@@ -7,7 +7,7 @@ const MAX_TAGS = 16
 
 /** -1 to 1. */
 export const Score = t.Number({ minimum: -1, maximum: 1 })
-/** What is scored. */
+/** The rated quality. */
 export const Metric = t.String({ minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9_.:-]+$' })
 export const DEFAULT_METRIC = 'quality'
 export const Tags = t.Record(t.String({ minLength: 1, maxLength: 64 }), t.String({ maxLength: 256 }), {

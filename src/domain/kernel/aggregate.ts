@@ -19,7 +19,7 @@ export interface Meta {
   readonly actor: Actor
 }
 
-/** An event type: its schema (type, check and topic contract at once) and what the audit calls it. */
+/** An event type: its schema (type, check and topic contract at once) and its names in the audit. */
 export interface EventType<Schema extends TSchema = TSchema> {
   readonly schema: Schema
   /**
@@ -34,11 +34,11 @@ export interface EventType<Schema extends TSchema = TSchema> {
   readonly action: string | ((data: Static<Schema>) => string)
   /** Audit resource: `tenant`, `api_key`, `credential`, ... */
   readonly resource: string
-  /** The id of what the event is about. */
+  /** The id of the event's subject. */
   readonly subject: (data: Static<Schema>) => string
 }
 
-/** Audit action of an event that carries the fields that changed: one of nothing but `enabled` is a switch. */
+/** Audit action of an event that carries the fields that changed: one with `enabled` alone is a switch. */
 export const changeAction = (data: { readonly enabled?: boolean }): string => {
   if (data.enabled === undefined || Object.keys(data).some((name) => !SWITCH_FIELDS.has(name))) return 'update'
   return data.enabled ? 'enable' : 'disable'
@@ -62,7 +62,7 @@ export interface Aggregate<Row, State> {
   readonly packing?: Packing
   // Event types differ in their schema; the registry only needs what they share.
   readonly events: Readonly<Record<string, EventType>>
-  /** Pure and total: what an event changes. An event about a row that is not there changes nothing. */
+  /** Pure and total: the changes by an event. An event about a row that does not exist changes nothing. */
   evolve(state: State, event: EventRecord, meta: Meta): RowChange[]
 }
 

@@ -1,5 +1,5 @@
-// The counting rule: a decision counts if and only if its parent is the tip and its MAC is valid.
-// Used alike by the live fold, the projection worker, verify and the simulation. What it depends on is frozen for ever.
+// The counting rule: a decision counts if and only if its parent is the tip and its MAC is valid. Used alike by the
+// live fold, the projection worker, verify and the simulation. Everything that it depends on is frozen for ever.
 import { isUtf8 } from 'node:buffer'
 import { deriveKey, hmacHex, sha256Hex } from '../../lib/crypto/digest.ts'
 import { Hmac256 } from '../../lib/crypto/hmac.ts'
@@ -137,7 +137,7 @@ export const readText = (bytes: Uint8Array, macKey: Uint8Array): AuthenticText |
   }
 }
 
-/** One process has one key, so nothing of a record depends on which was met last. */
+/** A process has one key, so no verdict depends on the record that was read last. */
 let last: { readonly key: Uint8Array; readonly macs: Hmac256 } | null = null
 
 const macsOf = (key: Uint8Array): Hmac256 => {
@@ -166,7 +166,7 @@ const closedText = (bytes: Uint8Array, end: number): string => {
 }
 
 const ID = /^[0-9a-f]{64}$/
-/** Only this spelling: what `Date.parse` takes beyond it differs between engines, and the rule must not. */
+/** Only this spelling: the further spellings of `Date.parse` differ between engines, and the rule must not. */
 const TIME = /^\d{4}-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})Z$/
 const MONTHS = 12
 const MOST_DAYS = 31
@@ -187,7 +187,7 @@ const isTime = (text: string): boolean => {
 const flawOf = (value: unknown, text: string): string | null =>
   formFlawOf(value) ?? (mayBeDeep(text) && depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null)
 
-/** What the rule has against the form of a value, apart from its depth; null: it is a decision. */
+/** Why the form of a value is no decision, apart from its depth; null: it is one. */
 export const formFlawOf = (value: unknown): string | null => {
   if (!isRecord(value)) return 'not an object'
   if (value.v !== 1) return 'unknown version'
@@ -217,7 +217,7 @@ const holds = (bytes: Uint8Array, at: number, text: string): boolean => {
 
 const HEX_CODES = Buffer.from('0123456789abcdef')
 
-/** The same of bytes as lower-case hex digits. */
+/** The same for bytes as lower-case hex digits. */
 const holdsHex = (bytes: Uint8Array, at: number, expected: Uint8Array): boolean => {
   let difference = 0
   for (let index = 0; index < expected.length; index++) {
@@ -231,7 +231,7 @@ const holdsHex = (bytes: Uint8Array, at: number, expected: Uint8Array): boolean 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
-/** No value is nested deeper than it has brackets: almost none has so many that it must be walked. */
+/** No value is nested deeper than its number of brackets: hardly any text has so many that it must be walked. */
 export const mayBeDeep = (text: string): boolean => {
   let brackets = 0
   for (const bracket of ['{', '[']) {

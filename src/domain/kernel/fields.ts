@@ -1,4 +1,4 @@
-// Fields that several aggregates share, and how a write becomes the fields that it really changes.
+// Fields that several aggregates share, and how a write is reduced to the fields that it changes.
 import { Kind, type Static, type TSchema, t } from '../../lib/schema/schema.ts'
 import { Rejection } from './rejection.ts'
 import { canonicalJson } from './tables.ts'
@@ -13,7 +13,7 @@ export const described = <Schema extends TSchema>(schema: Schema, description: s
   description,
 })
 
-/** An id as events carry it: ours are 41 characters and shorter; what a reader accepts is wider. */
+/** An id in events: generated ids have at most 41 characters; readers accept longer ones. */
 export const Id = t.String({ minLength: 1, maxLength: 64 })
 /** `api`: made or edited through the API. `bootstrap`: owned by the seeder, which never touches the other kind. */
 export const ManagedBy = t.Union([t.Literal('api'), t.Literal('bootstrap')])
@@ -51,7 +51,7 @@ export const distinct = (texts: readonly string[]): string[] => {
   })
 }
 
-/** A schema for what clients send: objects may hold nothing but what is named. */
+/** A schema for what clients send: objects hold named members only. */
 export const closed = <Schema extends TSchema>(schema: Schema): Schema => rewritten(schema, true)
 
 /**
@@ -77,7 +77,7 @@ const rewritten = <Schema extends TSchema>(schema: Schema, close: boolean): Sche
   return copy as Schema
 }
 
-/** What one event may weigh: a decision of several, with its frame, stays below the 64 KiB that one record may have. */
+/** Bound of one event: a decision of several, with its frame, stays below the 64 KiB of one record. */
 const MAX_EVENT_BYTES = 49_152
 
 /** `given`: the fields of the command; the message names the largest of them. */

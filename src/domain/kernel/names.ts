@@ -20,7 +20,7 @@ export interface NameFlaw {
   readonly rule: string
 }
 
-/** The first name in a value that is refused, or null. */
+/** The first refused name in a value, or null. */
 export const unsoundName = (value: unknown, isName = false): NameFlaw | null => {
   if (typeof value === 'string') {
     const rule = isName ? nameError(value) : null

@@ -33,11 +33,11 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   readonly #byId = new HashSlots()
   readonly #lists = new Map<string, List<Row>>()
   readonly #slots = new Map<string, Slots<Row>>()
-  /** Numbers of rows that are gone, to be given again. */
+  /** Numbers of removed rows, for reuse. */
   readonly #free: number[] = []
   #numbers = 0
   #size = 0
-  /** The row read or written last: a decision reads what it then changes. */
+  /** The row that was read or written last: a decision reads the rows that it then changes. */
   #last: { readonly id: string; readonly number: number; readonly row: Row } | null = null
 
   constructor(
@@ -173,7 +173,7 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
     }
   }
 
-  /** The row that stood there was moved with others, so that its page could go. */
+  /** The row was moved with others, so that its page could be freed. */
   #moved(from: number, to: number): void {
     this.#byId.replace(hashOf(this.#idAt(to)), from, to)
     const bytes = this.#pages.bytesAt(to)
@@ -194,7 +194,7 @@ export class PackedTable<Row extends object> implements StoredTable<Row> {
   }
 }
 
-/** `evolve` is total: it may look for what is no text, of which there is nothing. */
+/** `evolve` is total: it may look up a value that is no text, for which there is no row. */
 const hashOf = (text: unknown): number => {
   if (text === hashedText) return textHash // a decision reads a row, then changes it
   if (typeof text !== 'string') return 0

@@ -9,7 +9,7 @@ export interface RowChange<Row = unknown> {
   readonly after: Row | null
 }
 
-/** The key under which a row is found, several keys, or null: under none. */
+/** The key of a row in an index, several keys, or null: none. */
 export type IndexKeys = string | readonly string[] | null
 /** Index name -> the keys of a row. */
 export type Indexes<Row> = Readonly<Record<string, (row: Row) => IndexKeys>>
@@ -18,7 +18,7 @@ export interface TableReader<Row> {
   get(id: string): Row | undefined
   /** The ids of the rows with this index key, in no particular order. */
   find(index: string, key: string): readonly string[]
-  /** The same rows themselves. */
+  /** The rows themselves. */
   findRows(index: string, key: string): readonly Row[]
   /**
    * Of an index that rarely has more than one row under a key: copies these members of one row, null for one that it
@@ -34,7 +34,7 @@ export interface StoredTable<Row> extends TableReader<Row> {
   readonly name: string
   /** The digest inputs of all rows (`rowText`), in no particular order; bytes are overwritten by the next one. */
   texts(): IterableIterator<string | Uint8Array>
-  /** Null: the row goes. */
+  /** Null: the row is removed. */
   set(id: string, after: Row | null): void
 }
 
@@ -142,7 +142,7 @@ export const canonicalJson = (value: unknown): string => {
 const UNORDERED = new Error('the names of an object do not keep their order')
 const UNKEPT = /^(?:\d|__proto__$)/
 
-/** The same value with the members of each object sorted, so that one native call writes it: a third of the time. */
+/** The same value with the members of each object sorted, so that one native call writes it, which is faster. */
 const inOrder = (value: unknown): unknown => {
   if (value === null || typeof value !== 'object') return value
   if (Array.isArray(value)) return value.length === 0 ? value : value.map(inOrder)
@@ -190,11 +190,11 @@ const memberByMember = (value: unknown): string => {
   return `{${members.join(',')}}`
 }
 
-/** What the digest of a row is made of. Frozen: instances compare digests. */
+/** The digest input of a row. Frozen: instances compare digests. */
 export const rowText = (table: string, id: string, row: unknown): string =>
   `${headOf(table)}${id}\0${canonicalJson(row)}`
 
-/** With what the texts of a table's rows begin. */
+/** The beginning of the texts of a table's rows. */
 export const headOf = (table: string): string => `${table}\0`
 
 const DIGEST_BYTES = 32
@@ -212,12 +212,12 @@ export class RowSetDigest {
     if (hex !== undefined) this.#bytes.set(Buffer.from(hex, 'hex'))
   }
 
-  /** Adds the row when it is absent, takes it out when it is present. */
+  /** Adds the row when it is absent, removes it when it is present. */
   toggle(table: string, id: string, row: unknown): void {
     this.toggleText(rowText(table, id, row))
   }
 
-  /** The same of its text. */
+  /** The same for its text. */
   toggleText(text: string | Uint8Array): void {
     sha256Into(text, this.#hash)
     const words = this.#words

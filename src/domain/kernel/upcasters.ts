@@ -3,13 +3,13 @@
 // because an upcaster depends on event types and `log/` is independent of them.
 import type { Decision, EventRecord } from './decision.ts'
 
-/** Pure and total: what an event of an earlier type is today. Its answer may itself be of an earlier type. */
+/** Pure and total: today's form of an event of an earlier type. The result may itself be of an earlier type. */
 export type Upcaster = (data: Readonly<Record<string, unknown>>) => EventRecord
 
-/** An event's type is renewed at most this often: more is a circle. */
+/** Bound of the upcasters applied to one event: more would be a circle. */
 const MAX_STEPS = 32
 
-/** Makes the reading function of a table: earlier type -> upcaster. */
+/** Creates the reading function of a table: earlier type -> upcaster. */
 export const createUpcast = (table: Readonly<Record<string, Upcaster>>): ((event: EventRecord) => EventRecord) => {
   const upcasters = new Map(Object.entries(table))
   return (event) => {
@@ -33,7 +33,7 @@ export const UPCASTERS: Readonly<Record<string, Upcaster>> = {}
 /** An event in the shape of today's types. */
 export const upcast = createUpcast(UPCASTERS)
 
-/** A decision with today's events; itself when all of them are. */
+/** A decision with today's events; the same object when all of them are. */
 export const renewed = (decision: Decision): Decision => {
   if (!decision.events.some(({ type }) => type in UPCASTERS)) return decision
   const events = decision.events.map(upcast)

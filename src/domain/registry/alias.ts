@@ -38,7 +38,7 @@ export const requireNoModelName = (state: ControlReader, words: readonly string[
   }
 }
 
-/** The words of these that requests use for a model of the registry, which is always found first. */
+/** Those of the words that requests use for a model of the registry, which takes precedence. */
 export const wordsOfModels = (state: ControlReader, words: readonly string[]): string[] => {
   const models = state.table('models')
   const isWord = (word: string) => models.find('name', word).length > 0 || models.find('alias', word).length > 0
@@ -52,6 +52,6 @@ export const isModel = (state: ControlReader, text: string): boolean => {
   return models.get(text) !== undefined || models.find('name', word).length > 0 || models.find('alias', word).length > 0
 }
 
-/** As an index of rows by their aliases, without case. */
+/** Index keys of rows: their aliases, without case. */
 export const aliasKeys = ({ aliases }: { readonly aliases: readonly string[] }): IndexKeys =>
   aliases.length === 0 ? null : aliases.map((alias) => alias.toLowerCase())

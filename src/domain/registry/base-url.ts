@@ -2,7 +2,7 @@
 // address of every request.
 import { urlRefusal } from '../../lib/http-client/http-client.ts'
 
-/** What people paste with the address: the operation that the gateway appends itself. */
+/** Operations that users often paste with the address: the gateway appends them itself. */
 const OPERATIONS: readonly RegExp[] = [
   /\/chat\/completions$/i,
   /\/(?:completions|messages|responses|embeddings)$/i,
@@ -35,7 +35,7 @@ export const baseUrlFlaw = (text: string): string | null => {
   return refusal === null ? null : `base_url cannot be used: ${refusal}`
 }
 
-/** Without user, query, fragment and operation. */
+/** The URL without user, query, fragment and operation. */
 const rightUrl = (text: string): string => {
   const bare = withoutSlashes(text.replace(/[?#].*$/s, '').replace(/^(https?:\/\/)[^/]*@/i, '$1'))
   const operation = OPERATIONS.find((form) => form.test(bare))

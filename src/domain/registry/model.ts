@@ -43,7 +43,7 @@ export const PriceTier = t.Object({
 export type PriceTier = Static<typeof PriceTier>
 
 const Mutable = {
-  /** What the provider calls it. */
+  /** The model's name at the provider. */
   upstream_model: ModelName,
   /** Lower goes first. */
   priority: t.Integer({ minimum: -1_000_000, maximum: 1_000_000 }),
@@ -86,7 +86,7 @@ export interface ModelRow extends Stamps, Readonly<ModelFields> {
   readonly managed_by: ManagedBy
 }
 
-/** Index key of the natural key: one row for a name at a provider, whatever its case. */
+/** Index key of the natural key: one row for a name at a provider, compared without case. */
 export const naturalKey = (providerId: string, name: string): string => `${providerId}/${name.toLowerCase()}`
 
 const rows = changesOf<ModelRow>('models')
@@ -121,7 +121,9 @@ export const model: Aggregate<ModelRow, ControlReader> = {
 
 export type ModelCommand =
   | ({ do: 'create' } & Static<typeof ModelCreated>)
-  /** Absent fields stay as they are; `name` and `provider_id` only so that other ones can be refused. */
+  /**
+   * Absent fields stay as they are; `name` and `provider_id` are accepted only so that a change of them can be refused.
+   */
   | ({
       do: 'change'
       id: string
@@ -146,18 +148,18 @@ const requireDistinct = (state: ControlReader, name: string, aliases: readonly s
       throw new Rejection('conflict', `the alias "${alias}" is the name of another model`, 'aliases')
     }
   }
-  if (!newName || models.find('name', own).length > 0) return // a name that is in use was checked when it came
+  if (!newName || models.find('name', own).length > 0) return // a name in use was checked when it was set
   requireNoScopeAlias(state, [name], 'name')
   const [other] = models.findRows('alias', own)
   if (other !== undefined)
     throw new Rejection('conflict', `the name "${name}" is an alias of the model "${other.name}"`, 'name')
 }
 
-/** Without repeats and without the model's own name, which always finds it. */
+/** Without repeats and without the model's own name, which is found in any case. */
 const cleanAliases = (name: string, aliases: readonly string[]): string[] =>
   distinct(aliases).filter((alias) => alias.toLowerCase() !== name.toLowerCase())
 
-/** In rising order; refuses two for one length. Null for none. */
+/** In rising order; refuses two tiers for one length. Null for none. */
 export const orderedTiers = (tiers: ModelFields['price_tiers']): { price_tiers?: ModelFields['price_tiers'] } => {
   if (tiers === undefined) return {}
   if (tiers === null || tiers.length === 0) return { price_tiers: null }

@@ -12,11 +12,11 @@ import { ModelName, naturalKey } from './model.ts'
 /** USD per million tokens, of six decimals at most. */
 const CorrectedPrice = t.Number({ minimum: 0, maximum: 1_000_000 })
 
-/** What clients send beside what it is about and when. */
+/** The fields that clients send beside target and range. */
 export const CorrectionPrices = t.Object({
   input_cost_per_million: CorrectedPrice,
   output_cost_per_million: CorrectedPrice,
-  /** Null: cached tokens cost what others do. */
+  /** Null: cached tokens cost the same as others. */
   cached_input_cost_per_million: Nullable(CorrectedPrice),
 })
 export type CorrectionPrices = Static<typeof CorrectionPrices>
@@ -50,7 +50,7 @@ export interface PriceCorrectionRow extends Stamps, Readonly<PriceCorrected> {
   readonly number: number
 }
 
-/** A bound of what every instance holds in memory, and of what a read has to look at. */
+/** Bound of the rows that every instance holds in memory, and that a read scans. */
 export const MAX_CORRECTIONS = 10_000
 const MINUTE_MS = 60_000
 
@@ -60,7 +60,7 @@ const rows = changesOf<PriceCorrectionRow>('price_corrections')
 export const correctedKey = (provider: string, model: string): string =>
   `${provider.toLowerCase()}\0${model.toLowerCase()}`
 
-/** All of them, in the order in which they were decided. */
+/** All of them, in the order of their decisions. */
 export const correctionsOf = (state: ControlReader): PriceCorrectionRow[] =>
   [...state.table('price_corrections').rows()].map(([, row]) => row).sort((a, b) => a.number - b.number)
 
@@ -111,7 +111,7 @@ const PRICES = ['input_cost_per_million', 'output_cost_per_million', 'cached_inp
 /** Millionths of a USD per million tokens, as a whole number: sums of tokens times it are exact. */
 export const microUsdOf = (usdPerMillion: number): number => Math.round(usdPerMillion * 1e6)
 
-/** Throws 400 for a price that could not be reckoned with exactly. */
+/** Throws 400 for a price without an exact representation. */
 const requireExact = (prices: CorrectionPrices): void => {
   for (const name of PRICES) {
     const price = prices[name]
@@ -154,7 +154,7 @@ const modelMeant = (state: ControlReader, asked: { readonly provider: string; re
   return { provider_id: provider.id, provider: provider.name, model_id: model.id, model: model.name }
 }
 
-/** Each correction is on record, also one that changes nothing. */
+/** Each correction is recorded, also one that changes nothing. */
 export const decidePriceCorrection = (state: ControlReader, command: PriceCorrectionCommand): EventRecord[] => {
   const corrections = state.table('price_corrections')
   if (command.do === 'withdraw') {

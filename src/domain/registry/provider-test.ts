@@ -11,7 +11,7 @@ import { Rejection } from '../kernel/rejection.ts'
 import type { RowChange } from '../kernel/tables.ts'
 import { CAPABILITIES, decideModel } from './model.ts'
 
-/** Of one provider, of all kinds together; an older one makes way. */
+/** Of one provider, of all kinds together; a new test replaces the oldest. */
 export const KEPT_TESTS = 50
 /** Of these, probes: programs request them repeatedly, and would push out tests that people ran. */
 export const KEPT_PROBES = 10
@@ -40,7 +40,7 @@ export const LeftOut = t.Object({
 })
 export type LeftOut = Static<typeof LeftOut>
 
-/** What a synchronisation came to: listed names that are new, and that were there already or cannot be registered. */
+/** The result of a synchronisation: listed names that are new, and those that exist already or cannot be registered. */
 export const SyncCounts = t.Object({
   created: Count,
   skipped: Count,
@@ -62,7 +62,7 @@ export const SyncCounts = t.Object({
 })
 export type SyncCounts = Static<typeof SyncCounts>
 
-/** What one question to a model came to. */
+/** The result of one question to a model. */
 export const RecordedVerdict = t.Object({
   capability: t.String({ minLength: 1, maxLength: 64, description: 'What the model was asked for.' }),
   verdict: t.String({ maxLength: 32, description: '`proven`, `disproved`, `indeterminate` or `skipped`.' }),
@@ -85,11 +85,11 @@ export const CheckResult = t.Object({
   detail: t.String({ maxLength: DETAIL_CHARS }),
   error_code: t.Optional(t.String({ maxLength: 64 })),
   upstream_status: t.Optional(t.Integer()),
-  /** How many models it lists. */
+  /** Number of models in the listing. */
   models: t.Optional(Count),
-  /** Registry name, of a check that calls one. */
+  /** Registry name, of a check that calls a model. */
   model: t.Optional(t.String({ maxLength: 256 })),
-  /** The outcome that a sample was charged by. */
+  /** The outcome that charges a sample. */
   request_id: t.Optional(Id),
   prompt_tokens: t.Optional(Nullable(Count)),
   completion_tokens: t.Optional(Nullable(Count)),
@@ -126,7 +126,7 @@ export type ProviderTested = Static<typeof ProviderTested>
 /** The check of a probe. A probe with an `Idempotency-Key` is recorded as a test that has this check alone. */
 export const PROBE = 'probe'
 
-/** What was done, as it is shown. */
+/** The kind of test, as it is shown. */
 export const shownKind = ({ kind, results }: Pick<ProviderTested, 'kind' | 'results'>): TestKind | typeof PROBE =>
   kind === 'test' && results[0]?.check === PROBE ? PROBE : kind
 
@@ -147,7 +147,7 @@ export const testsOf = (state: ControlReader, providerId: string): ProviderTestR
     .sort((a, b) => b.number - a.number)
 }
 
-/** The rows that fall with a provider, in an order that the fold may depend on. */
+/** The rows that are removed with a provider, in an order that the fold may depend on. */
 export const removedTests = (state: ControlReader, providerId: string): RowChange[] =>
   testsOf(state, providerId).map((row) => ({ table: 'tests', id: row.id, before: row, after: null }))
 
@@ -176,21 +176,21 @@ export const providerTest: Aggregate<ProviderTestRow, ControlReader> = {
 
 const isProbe = (tested: ProviderTested): boolean => shownKind(tested) === PROBE
 
-/** What makes way for a new one; `earlier` has the newest first. */
+/** The tests that a new one replaces; `earlier` has the newest first. */
 const outdatedBy = (tested: ProviderTested, earlier: readonly ProviderTestRow[]): readonly ProviderTestRow[] => {
   const probes = isProbe(tested) ? earlier.filter(isProbe).slice(KEPT_PROBES - 1) : []
   const others = earlier.filter((row) => !probes.includes(row))
   return [...probes, ...others.slice(KEPT_TESTS - 1)]
 }
 
-/** Records what was found; refuses when the provider is gone meanwhile. */
+/** Records the results; refuses when the provider was deleted meanwhile. */
 export const decideProviderTest = (state: ControlReader, tested: ProviderTested): EventRecord[] => {
   if (state.table('providers').get(tested.provider_id) === undefined)
     throw new Rejection('not_found', `no provider has the id "${tested.provider_id}"`)
   return [{ type: 'provider.tested', data: tested }]
 }
 
-/** What was found out about one model. */
+/** The findings about one model. */
 export interface DetectedModel {
   readonly model_id: string
   readonly proven: readonly string[]
@@ -216,6 +216,6 @@ export const decideDetection = (
     const capabilities = [...known, ...others]
     return decideModel(state, { do: 'change', id, managed_by: 'api', capabilities, capability_source: 'detected' })
   })
-  // First the record: a repeat of the request is answered from it.
+  // First the record: a repeat of the request returns it.
   return [...recorded, ...written]
 }

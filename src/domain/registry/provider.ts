@@ -9,7 +9,7 @@ import { Rejection } from '../kernel/rejection.ts'
 import { baseUrlFlaw } from './base-url.ts'
 import { removedTests } from './provider-test.ts'
 
-/** What may be changed after creation. Numbers that are null: the gateway's default. */
+/** Fields that may change after creation. Null numbers: the gateway's default. */
 const Mutable = {
   kind: t.String({ minLength: 1, maxLength: 64 }),
   base_url: Nullable(t.String({ minLength: 1, maxLength: 2048 })),
@@ -64,7 +64,7 @@ export const CredentialSealed = t.Object({
   name: Nullable(t.String({ minLength: 1, maxLength: 256 })),
   /** The last four characters of a secret of at least 12, so that people can tell two secrets apart. */
   hint: Nullable(t.String({ maxLength: 8 })),
-  /** True when a credential was there before: the audit calls it `rotate`. */
+  /** True when there was a credential before: the audit then has `rotate`. */
   replaces: t.Boolean(),
 })
 export const CredentialRemoved = t.Object({ provider_id: Id })
@@ -155,7 +155,7 @@ export const provider: Aggregate<ProviderRow, ControlReader> = {
 
 export type ProviderCommand =
   | ({ do: 'create' } & Static<typeof ProviderCreated>)
-  /** Absent fields stay as they are; `name` only so that another one can be refused. */
+  /** Absent fields stay as they are; `name` is accepted only so that a change of it can be refused. */
   | ({ do: 'change'; id: string; name?: string; status?: Status; managed_by: ManagedBy } & Partial<ProviderFields>)
   | { do: 'delete'; id: string }
   | { do: 'seal'; provider_id: string; key_id: string; sealed: string; name: string | null; hint: string | null }
@@ -164,7 +164,7 @@ export type ProviderCommand =
 const ALLOWED_ENV = /^[A-Za-z_][A-Za-z0-9_]*(?:_API_KEY|_TOKEN|_KEY|_SECRET)$/
 
 /** Rule for names of environment variables: never one of the gateway's own, and always a name that marks a secret. */
-/** Never ours, nor what is called like ours; `LITELLM_MASTER_KEY` is what that gateway takes as a credential. */
+/** Names of the gateway itself and names like them; `LITELLM_MASTER_KEY` is a credential for that gateway. */
 const FORBIDDEN_ENV = /^(?:GATEWAY_.*|MASTER_KEY)$/i
 export const apiKeyEnvIsAllowed = (name: string): boolean => ALLOWED_ENV.test(name) && !FORBIDDEN_ENV.test(name)
 

@@ -1,4 +1,4 @@
-// Tool policies: how far a run of tools may go. Names and fields of the events are stored for ever.
+// Tool policies: bounds of a run of tools. Names and fields of the events are stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import type { ControlReader } from '../control.ts'
 import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from '../kernel/aggregate.ts'
@@ -61,7 +61,7 @@ export const TOOL_POLICY_DEFAULTS: ToolPolicyFields = {
   max_run_seconds: 60,
 }
 
-/** The least and the most that a bound can be. */
+/** The least and the greatest value of each bound. */
 const BOUNDS = { max_steps: [1, 10], max_tool_calls: [1, 64], max_run_seconds: [1, 600] } as const
 
 const clamped = (fields: ToolPolicyFields): ToolPolicyFields => {
@@ -104,7 +104,7 @@ export type ToolPolicyCommand =
       id: string
       tenant_id: string | null
       name: string
-      /** Absent: enabled when it is new, else as it is. */
+      /** Absent: a new policy is enabled, an existing one stays as it is. */
       enabled?: boolean
       managed_by: ManagedBy
     } & ToolPolicyFields)

@@ -9,13 +9,13 @@ import type { EventRecord } from '../kernel/decision.ts'
 import { changedFields, closed, depthOf, Id, ManagedBy, Nullable, opened, requireSmall } from '../kernel/fields.ts'
 import { Rejection } from '../kernel/rejection.ts'
 
-/** `function`: the client runs it. `builtin`: a handler of the gateway does. */
+/** `function`: the client runs it. `builtin`: a handler of the gateway runs it. */
 export const TOOL_KINDS = ['function', 'builtin'] as const
 export const ToolKind = t.Union(TOOL_KINDS.map((kind) => t.Literal(kind)))
 /** Names of the handlers of this build for tools of the kind `builtin`: the handler of that name executes the tool. */
 const HANDLERS: ReadonlySet<string> = new Set()
 
-/** What a declaration in a request may be called. */
+/** Name of a declaration in a request. */
 export const ToolName = t.String({
   minLength: 1,
   maxLength: 128,
@@ -26,11 +26,11 @@ const Safety = t.Union([t.Literal('safe'), t.Literal('sensitive'), t.Literal('da
 /** `global`: for every tenant. */
 export const ToolOwner = t.Union([t.Literal('global'), t.Literal('tenant')])
 
-/** What can be changed of a tool besides whether it is enabled. */
+/** The fields of a tool that can be changed, besides whether it is enabled. */
 export const ToolFields = closed(
   t.Object({
     description: t.String({ maxLength: 4_096 }),
-    /** Only what is `safe` runs by itself. */
+    /** Only `safe` tools run automatically. */
     safety: Safety,
     /** A JSON Schema, 2020-12 or the draft that its `$schema` names. */
     parameters: t.Record(t.String(), t.Unknown()),
@@ -105,7 +105,9 @@ export const tool: Aggregate<ToolRow, ControlReader> = {
 
 export type ToolCommand =
   | ({ do: 'register' } & Static<typeof ToolRegistered> & ToolFields)
-  /** Absent fields stay as they are; those that cannot be changed are there so that another value can be refused. */
+  /**
+   * Absent fields stay as they are; fields that cannot change are accepted only so that another value can be refused.
+   */
   | ({
       do: 'change'
       id: string
@@ -117,7 +119,7 @@ export type ToolCommand =
     } & Partial<ToolFields>)
   | { do: 'delete'; id: string }
 
-/** What a decision may hold, with room for its frame. */
+/** Bound of the depth within a decision, with room for its frame. */
 const MAX_DEPTH = 24
 
 /** `#/properties/city/type` -> `parameters.properties.city.type` */
@@ -153,14 +155,14 @@ const requireUsable = (parameters: Readonly<Record<string, unknown>>): void => {
   }
 }
 
-/** The handler of a builtin tool is the one of its name. */
+/** A builtin tool has the handler of its own name. */
 const requireHandler = (kind: string, name: string): void => {
   if (kind !== 'builtin' || HANDLERS.has(name)) return
   const known = HANDLERS.size === 0 ? 'this gateway has none yet' : `the handlers are ${[...HANDLERS].join(', ')}`
   throw new Rejection('invalid', `no built-in handler is called "${name}": ${known}`, 'kind')
 }
 
-/** Throws 400 for what no tool may be. */
+/** Throws 400 for fields that are invalid for every tool. */
 export const requireSoundTool = (data: Static<typeof ToolRegistered>): void => {
   requireHandler(data.kind, data.name)
   requireUsable(data.parameters)

@@ -11,16 +11,16 @@ import { EndpointSlug, endpointKey } from './endpoint.ts'
 
 export const CacheRuleName = t.String({ minLength: 1, maxLength: 128, pattern: '^\\S(?:.*\\S)?$' })
 
-/** What clients may send of a rule besides its name. */
+/** The fields of a rule that clients may send, beside its name. */
 export const CacheRuleFields = closed(
   t.Object({
     /** 0: answers are not cached. */
     ttl_seconds: t.Integer({ minimum: 0, maximum: 31_536_000 }),
     enabled: t.Boolean(),
-    /** Requests that it is about: `global`, `tenant:<id>`, `endpoint:<slug>`, `key:<id>`. */
+    /** The requests it applies to: `global`, `tenant:<id>`, `endpoint:<slug>`, `key:<id>`. */
     scopes: t.Array(t.String({ minLength: 1, maxLength: 320 }), { minItems: 1, maxItems: 64 }),
     mode: t.Union([t.Literal('exact'), t.Literal('prefix'), t.Literal('semantic')]),
-    /** Of the mode `semantic`: how much alike two prompts must be, 1 is the same. */
+    /** For the mode `semantic`: the required similarity of two prompts, 1 is the same. */
     similarity_threshold: Nullable(t.Number({ minimum: 0, maximum: 1 })),
   }),
 )
@@ -100,7 +100,7 @@ const wrongScope = (scope: string): Rejection =>
     'scopes',
   )
 
-/** A scope as it is stored. Throws 400 for what is none. */
+/** A scope as it is stored. Throws 400 for a text that is none. */
 const scopeOf = (given: string): string => {
   const text = given.trim()
   if (text === 'global') return text
@@ -124,7 +124,7 @@ export const soundRule = (given: CacheRuleFields, isGlobal: boolean): CacheRuleF
   throw new Rejection('invalid', message, 'scopes')
 }
 
-/** Throws 400 for a scope that is about nothing, or about more than the rule's owner. */
+/** Throws 400 for a scope without a target, or beyond the rule's owner. */
 const requireScope = (state: ControlReader, tenantId: string | null, scope: string): void => {
   const refuse = (message: string): never => {
     throw new Rejection('invalid', message, 'scopes')

@@ -7,7 +7,7 @@ import type { CacheRuleRow } from './cache-rule.ts'
 
 const rows = changesOf<CacheRuleRow>('cache_rules')
 
-/** The tenant that a scope of a rule is about; null: it is about no single one. */
+/** The tenant of a scope; null: it has no single one. */
 export const tenantOfScope = (state: ControlReader, scope: string): string | null => {
   if (scope.startsWith('tenant:')) return scope.slice('tenant:'.length)
   if (scope.startsWith('key:')) return state.table('keys').get(scope.slice('key:'.length))?.tenant_id ?? null

@@ -39,7 +39,7 @@ const Mutable = {
   name: t.String({ minLength: 1, maxLength: 256 }),
   description: Nullable(t.String({ maxLength: 2_048 })),
   enabled: t.Boolean(),
-  /** Names that select this scope when they are sent as the model. */
+  /** Aliases: a request that sends one as its model selects this scope. */
   aliases: t.Array(ModelName, { maxItems: 32 }),
   overrides: EndpointOverrides,
 }

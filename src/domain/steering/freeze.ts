@@ -15,7 +15,7 @@ const refused = ({ tenant_id, reason, expires_at }: OverrideRow): Rejection => {
   )
 }
 
-/** Throws 403 while everything, or one of these tenants, is frozen. */
+/** Throws 403 while a freeze covers everything, or one of these tenants. */
 export const requireThawed = (state: ControlReader, tenantIds: Iterable<string>, nowMs: number): void => {
   const all = inForce(state, 'freeze', '*', null, nowMs)
   if (all !== null) throw refused(all)
@@ -27,7 +27,7 @@ export const requireThawed = (state: ControlReader, tenantIds: Iterable<string>,
 
 const OWNED = ['keys', 'policies', 'endpoints', 'budgets', 'cache_rules', 'tools', 'tool_policies'] as const
 
-/** The tenants that a write concerns: that of the key that makes it, and those that own what it is about. */
+/** The tenants of a write: that of its key, and the owners of its rows. */
 const tenantsOf = (state: ControlReader, actor: Actor, events: readonly EventRecord[]): Set<string> => {
   const tenants = new Set<string>()
   const actorTenant = actor.type === 'key' ? state.table('keys').get(actor.id)?.tenant_id : undefined

@@ -1,4 +1,4 @@
-// Rows of overrides: which of them decides, which are in force, and which leave the state when others come.
+// Rows of overrides: which of them decide, which are in force, and which are removed as others come.
 
 import type { ControlReader } from '../control.ts'
 import { changesOf, type Stamps } from '../kernel/aggregate.ts'
@@ -37,10 +37,10 @@ export interface OverrideRow extends Stamps {
 export const HISTORY_KEPT = 1_000
 /** Number of rows that are retained beside these: those that take back an override from `bootstrap:`. */
 export const TAKEN_BACK_KEPT = 1_000
-/** From so many standing rows on, those that expired a day ago (in log time) are dropped. */
+/** From so many rows in force on, those that expired a day ago (in log time) are removed. */
 const SWEPT_FROM = 1_000
 const SWEPT_AFTER_MS = 86_400_000
-/** Of each of these sorts there may be more until so many rows more were written. */
+/** Each of these numbers may be exceeded until so many further rows were written. */
 export const LOOKED_EVERY = 256
 const AT_ONCE = LOOKED_EVERY / 2
 
@@ -58,11 +58,11 @@ const isTakenBack = ({ enabled, superseded, taken_over }: OverrideRow): boolean 
 
 const isHistory = (row: OverrideRow): boolean => (row.superseded || !row.enabled) && !isTakenBack(row)
 
-/** Whether it expired so long ago that it may go. */
+/** Whether it expired so long ago that it may be removed. */
 export const isOver = ({ expires_at, taken_over }: OverrideRow, nowMs: number): boolean =>
   taken_over !== true && expires_at !== null && Date.parse(expires_at) <= nowMs - SWEPT_AFTER_MS
 
-/** Whether it imposes something now, or did until it expired. */
+/** Whether it has an effect now, or had one until it expired. */
 export const isStanding = (row: OverrideRow): boolean => !isHistory(row) && !isTakenBack(row)
 
 /** The row of exactly this kind, target and tenant that is in force, or null. */

@@ -79,7 +79,7 @@ const wordsOf = (
   return { word, rest }
 }
 
-/** Throws 400 for what an override of this kind cannot be about, whatever there is. */
+/** Throws 400 for a target that this kind does not permit in any state. */
 export const requirePossibleTarget = (kind: OverrideKind, given: string | null): void => {
   wordsOf(kind, given, () => true)
 }

@@ -131,7 +131,7 @@ const requireOwnToChange = (
   if (writer === null) return
   const { kind, target, tenant_id, enabled } = about
   const standing = inForce(state, kind, target, tenant_id, nowMs)
-  // A log of former builds may hold one that a tenant's key wrote: what is one's own is taken back.
+  // The log of earlier builds may hold one that a tenant's key wrote: its tenant may take it back.
   const isOwn = standing !== null && standing.writer_tenant_id === writer
   if (kind === 'freeze' && tenant_id === null && (enabled || !isOwn)) {
     const message =
@@ -153,7 +153,7 @@ const requireRoom = (
   { kind, target, tenant_id }: Pick<OverrideRow, 'kind' | 'target' | 'tenant_id'>,
   nowMs: number,
 ): void => {
-  // What stops requests and what stops changes must always be possible.
+  // Overrides that stop requests or changes must always be possible.
   if (kind === 'kill' || kind === 'freeze' || (kind === 'block' && writer === null)) return
   const overrides = state.table('overrides')
   if (overrides.size < MAX_OF_TENANT) return

@@ -1,4 +1,5 @@
-// What is allowed, under what limits, and what happens on failure. Names and fields of the events are stored for ever.
+// Policies: what is permitted, under which limits, and what follows a failure. Names and fields of the events are
+// stored for ever.
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { RateLimits } from '../access/tenant.ts'
 import { capUsd } from '../budgets/cap.ts'
@@ -31,7 +32,7 @@ export const STRATEGIES = [
 ] as const
 export type Strategy = (typeof STRATEGIES)[number]
 
-/** What other gateways call them; hyphens are underscores by then. */
+/** Names of the strategies in other gateways; hyphens are replaced by underscores before. */
 const STRATEGY_ALIASES: Readonly<Record<string, Strategy>> = {
   simple_shuffle: 'weighted',
   loadbalance: 'weighted',
@@ -124,7 +125,7 @@ const Mutable = {
   }),
   enabled: t.Boolean(),
 }
-/** What clients may send of a policy. */
+/** The fields of a policy that clients may send. */
 export const PolicyFields = closed(t.Object(Mutable))
 export type PolicyFields = Static<typeof PolicyFields>
 
@@ -197,7 +198,7 @@ export const policy: Aggregate<PolicyRow, ControlReader> = {
 }
 
 export type PolicyCommand =
-  /** `upsert` replaces what has that name; `id` is used only when there is none. */
+  /** `upsert` replaces the policy of that name; `id` is used only when there is none. */
   ({ do: 'create' | 'upsert' } & Static<typeof PolicyCreated>) | { do: 'delete'; id: string }
 
 /** A policy as it is stored. Throws 400 for fields that are invalid for every policy. */
