@@ -1,4 +1,4 @@
-// Waiting for something that the fold will bring about.
+// Waiting for a condition that the fold will fulfil.
 
 /** Notified whenever something moved; waiters then check their condition again. */
 export class Changed {

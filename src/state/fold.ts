@@ -94,7 +94,7 @@ export class ChainFold {
     this.counts = { ...(start?.counts ?? { counted: 0, lost: 0, unreadable: 0, forged: 0, malformed: 0 }) }
   }
 
-  /** A record below `next`, which a snapshot holds already: only its id, its parent and its bytes are remembered. */
+  /** A record below `next`, which the snapshot contains already: only its id, its parent and its bytes are stored. */
   remember(record: LogRecord): void {
     const verdict = record.value === null ? null : judge(this.tip, record.value, this.macKey)
     if (verdict?.kind === 'counts' || verdict?.kind === 'lost') {

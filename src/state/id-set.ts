@@ -20,7 +20,7 @@ export class IdSet {
     return this.#words[slotOf(this.#words, high, low) + 1] !== 0
   }
 
-  /** Adds an id of at least 16 hex digits; again and again is harmless. */
+  /** Adds an id of at least 16 hex digits; repeats are harmless. */
   add(idHex: string): void {
     if ((this.#size + 1) * 4 > this.#words.length) this.#grow()
     if (place(this.#words, wordOf(idHex, 0), wordOf(idHex, 8) || 1)) this.#size += 1
@@ -35,7 +35,7 @@ export class IdSet {
   }
 }
 
-/** Eight hex digits from there on. */
+/** Eight hex digits from that place on. */
 const wordOf = (idHex: string, from: number): number => {
   let word = 0
   for (let at = from; at < from + 8; at++) {

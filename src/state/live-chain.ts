@@ -1,4 +1,4 @@
-// What the live fold is made of, and what the commit queue and the announcements see of it beyond the port.
+// The options of the live fold, and its interface for the commit queue and the announcements beyond the port.
 import type { ControlState } from '../domain/control.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
@@ -23,11 +23,11 @@ export interface LiveDeps {
   readonly expectedChain?: string | null
   /** Accept a topic without a chain (tests; `gateway topics --init` before it starts one). */
   readonly allowEmpty?: boolean
-  /** How often the end of the log is confirmed. */
+  /** Interval of confirming the end of the log. */
   readonly confirmEveryMs?: number
   /** A new leader may report an end that lies a moment back: at start the end is requested again (Kafka). */
   readonly endMayLag?: boolean
-  /** With a snapshot, how long the start waits for a log that does not answer. */
+  /** With a snapshot, how long the start waits for a log that does not respond. */
   readonly graceMs?: number
 }
 

@@ -4,7 +4,7 @@ import type { ControlReader } from '../domain/control.ts'
 import type { Actor, Cause, EventRecord } from '../domain/kernel/decision.ts'
 import type { RowChange } from '../domain/kernel/tables.ts'
 
-/** Why a write is not possible now: `http/envelope.ts` answers 504 (`unknown`, `unavailable`), 502, 503 or 413. */
+/** Why a write is not possible now: `http/envelope.ts` maps it to 504 (`unknown`, `unavailable`), 502, 503 or 413. */
 export class CommitFailure extends Error {
   override readonly name = 'CommitFailure'
   constructor(
@@ -64,7 +64,7 @@ export interface FoldedBatch {
   readonly refused: readonly string[]
 }
 
-/** Why the state that is served may not be the newest: closed, for metrics. */
+/** Why the served state may not be the newest: a closed set, for metrics. */
 export const DEGRADATIONS = ['suspected', 'unknown_events', 'stopped', 'starting', 'stale'] as const
 export type Degradation = (typeof DEGRADATIONS)[number]
 
@@ -74,7 +74,7 @@ export interface LiveStatus {
   readonly tip: string
   readonly logAtMs: number
   readonly chainId: string | null
-  /** Of the state when it is read, which takes long before the first end of the log was reached. */
+  /** Of the present state; the first call takes long before the first end of the log was reached. */
   readonly digest: string
   /** `starting` until the end of the log at start has been folded. */
   readonly phase: 'starting' | 'live' | 'stopped'
@@ -107,7 +107,7 @@ export interface LiveState {
    */
   readonly control: ControlReader
   status(): LiveStatus
-  /** The rows of which a later event is unknown to this build (`FoldedBatch.refused`), all of them so far. */
+  /** The rows with a later event that this build does not support (`FoldedBatch.refused`), all of them so far. */
   readonly refused: ReadonlySet<string>
   /** Resolves when this instance has folded that decision; false after the time given. */
   reached(revision: string, timeoutMs: number): Promise<boolean>
@@ -119,7 +119,7 @@ export interface LiveState {
   close(): Promise<void>
 }
 
-/** What authentication needs of a key. One frozen object is reused for each lookup result that is equal. */
+/** The fields of a key that authentication needs. One frozen object is reused for equal lookup results. */
 export interface KeyEntry {
   readonly id: string
   readonly tenantId: string
@@ -132,16 +132,16 @@ export interface KeyEntry {
 /** Key digest (64 hex) -> active key. */
 export interface KeyIndex {
   lookup(digestHex: string): KeyEntry | null
-  /** Whether a key that was looked up is still one: neither revoked since, nor at its end by then. */
+  /** Whether a key from an earlier lookup is still valid: not revoked since, and not expired by then. */
   stands(key: KeyEntry, atMs: number): boolean
 }
 
-/** What all of a request costs once its prompt is longer. USD per million tokens. */
+/** The prices of a whole request when its prompt is longer. USD per million tokens. */
 export interface PriceTier {
   readonly abovePromptTokens: number
   readonly inputCostPerMillion: number
   readonly outputCostPerMillion: number
-  /** Null: cached tokens cost what others do. */
+  /** Null: cached tokens cost the same as others. */
   readonly cachedInputCostPerMillion: number | null
 }
 
@@ -170,7 +170,7 @@ export interface CatalogueEntry {
   readonly timeoutMs: number | null
   /** Of its provider: its share of the traffic when candidates are drawn by weight. Default 1. */
   readonly weight: number
-  /** Calls to its provider at once, of each process; null: no bound. */
+  /** Concurrent calls to its provider, of each process; null: no bound. */
   readonly maxConcurrency: number | null
   readonly usageOnStream: boolean
   readonly options: Readonly<Record<string, unknown>>
@@ -184,7 +184,7 @@ export interface CatalogueEntry {
 }
 
 export interface Catalogue {
-  /** Grows with each change: while it is the same, so is every answer. */
+  /** Grows with each change: while it is the same, every lookup has the same result. */
   readonly version: number
   /**
    * Candidates for a name or alias (case-insensitive; exact names before aliases), lower `priority` first, then name of

@@ -7,9 +7,9 @@ import { codeOf } from '../lib/process/error-code.ts'
 import type { LiveChain } from './live-chain.ts'
 
 export interface ChainPosition {
-  /** The offset that came next. */
+  /** The next offset. */
   readonly next: number
-  /** The decision that counted last before it. */
+  /** The last counted decision before it. */
   readonly tip: string
 }
 
@@ -17,7 +17,7 @@ const FILE = 'chain-position'
 const LINE = /^(\d{1,15}) ([0-9a-f]{64})\n$/
 const EVERY_MS = 1_000
 
-/** What was noted last, or null. Throws when the file is there and cannot be read. */
+/** The last recorded position, or null. Throws when the file is there and cannot be read. */
 export const readPosition = (dataDir: string): ChainPosition | null => {
   try {
     const [, next, tip] = LINE.exec(readFileSync(join(dataDir, FILE), 'latin1')) ?? []
@@ -43,7 +43,9 @@ export const writePosition = (dataDir: string, { next, tip }: ChainPosition): vo
   }
 }
 
-/** Notes the position once a second while it changes, and a last time when it is stopped. One for each data folder. */
+/**
+ * Records the position once a second while it changes, and a last time when it is stopped. One for each data folder.
+ */
 export const notePositions = (live: LiveChain, dataDir: string, diagnostics: Diagnostics): (() => void) => {
   let noted = -1
   const note = () => {
@@ -58,7 +60,7 @@ export const notePositions = (live: LiveChain, dataDir: string, diagnostics: Dia
   }
   const timer = setInterval(note, EVERY_MS)
   timer.unref()
-  void live.ready().then(note, () => undefined) // refused: there is nothing to note
+  void live.ready().then(note, () => undefined) // refused: there is nothing to record
   return () => {
     clearInterval(timer)
     note()

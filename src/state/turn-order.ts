@@ -26,7 +26,7 @@ export class Rotation {
   /** `nowMs`: a clock that is never set back. */
   constructor(readonly nowMs: () => number) {}
 
-  /** A decision of that instance was folded, and counts or has lost. All of one append have one log time. */
+  /** A decision of that instance was folded, and counts or has lost. All decisions of one append have one log time. */
   wrote(instance: string, logAtMs: number, counts: boolean): void {
     const seenMs = this.nowMs()
     const writer = this.#writers.get(instance)
@@ -52,7 +52,10 @@ export class Rotation {
     return ahead === 0 ? 0 : Math.max(0, this.#sinceMs + ahead * PLACE_MS - this.nowMs())
   }
 
-  /** The busy ones between the last writer and this one, in the order of their names, which is the same everywhere. */
+  /**
+   * The busy ones between the last writer and this one, in the order of their names, which is the same on all
+   * instances.
+   */
   #ahead(instance: string): readonly Writer[] {
     const now = this.nowMs()
     const last = this.#last

@@ -23,7 +23,10 @@ export class BudgetLine {
     readonly saysLimitsHeight: () => boolean,
   ) {}
 
-  /** An account of it that was closed up to a lower height is open, or will be with the next copy of its terms. */
+  /**
+   * The height at which its accounts reopen: an account that was closed below it is open, or will be with the next copy
+   * of its terms.
+   */
   get opensAt(): number {
     return opensAt(this.row, this.saysLimitsHeight())
   }
@@ -40,7 +43,7 @@ export class BudgetLine {
     return this.isHard && this.row.limit_tokens !== null
   }
 
-  /** Whether money or tokens are spent from leases now that were only counted, or not even that, by the row before. */
+  /** Whether money or tokens are spent from leases now that were only counted, or not counted, by the row before. */
   leasesMoreThan(before: BudgetRow): boolean {
     const wasHard = before.enabled && before.enforcement === 'hard'
     const money = wasHard && before.limit_nano_usd !== null
@@ -48,7 +51,7 @@ export class BudgetLine {
     return (this.leasesMoney && !money) || (this.leasesTokens && !tokens)
   }
 
-  /** Looks for the window of this moment. True when it is another one than before. */
+  /** Finds the window of this moment. True when it differs from the one before. */
   moveTo(nowMs: number): boolean {
     if (nowMs >= this.startMs && (this.endMs === null || nowMs < this.endMs)) return false
     const { startMs, endMs } = this.windowOf(nowMs)
@@ -62,7 +65,7 @@ export class BudgetLine {
     return windowAt({ window, calendarAligned, timezone, anchorMs: Date.parse(created_at) }, nowMs)
   }
 
-  /** The row changed: windows may be cut otherwise. */
+  /** The row changed: windows may be cut differently. */
   replace(row: BudgetRow): void {
     this.row = row
     this.account = null
@@ -76,7 +79,7 @@ export class TenantLines {
   readonly all = new Map<string, BudgetLine>()
   /** `<type>:<id>`, names of models in lower case. */
   readonly #bySubject = new Map<string, BudgetLine[]>()
-  /** Whether any is about a provider or a model. */
+  /** Whether any has a provider or a model as its target. */
   ofCandidates = false
   whole: readonly BudgetLine[] = NO_LINES
 
@@ -108,7 +111,7 @@ export class TenantLines {
     return ofKey.length === 0 && ofEndpoint.length === 0 ? this.whole : [...this.whole, ...ofKey, ...ofEndpoint]
   }
 
-  /** Those of one candidate besides. */
+  /** Those of one candidate. */
   ofCandidate(providerId: string, model: string): readonly BudgetLine[] {
     if (!this.ofCandidates) return NO_LINES
     const ofModel = this.of('model', model.toLowerCase())

@@ -26,19 +26,19 @@ export interface Cost {
   readonly atMost?: Limits
 }
 
-/** Why an attempt may not be made. `too_many`: more budgets hold for it than its records may name. */
+/** Why an attempt may not be made. `too_many`: more budgets limit it than its records may name. */
 export interface BudgetRefusal {
   readonly reason: LeaseRefusal | 'no_price' | 'too_many' | 'unreachable'
   readonly open: OpenAccount
 }
 
-/** Which of its amounts an account limits, so that they are taken of its lease. */
+/** The amounts that an account limits: they are reserved of its lease. */
 export interface Leases {
   readonly leasesMoney: boolean
   readonly leasesTokens: boolean
 }
 
-/** Why nothing was taken. */
+/** Why the amounts were not reserved. */
 export const refusalOf = (taken: Exclude<Taken, { kind: 'taken' }>): BudgetRefusal => ({
   reason: taken.kind === 'unreachable' ? 'unreachable' : taken.reason,
   open: taken.open,

@@ -18,7 +18,7 @@ export { LEASE_MS, termsOf } from './open-account.ts'
 export { RequestBudgets } from './request-budgets.ts'
 export { BudgetScribe, type ScribeDeps, statementOf } from './writer.ts'
 
-// Which instances hold something of budgets, by the accounts that this process reads.
+// Which instances have a balance of budgets, by the accounts that this process reads.
 
 /** One instance, over all accounts. */
 export interface HoldingInstance {
@@ -74,7 +74,7 @@ export interface Budgets {
   standing(row: BudgetRow): BudgetStanding | null
   /** All together, with so many by name at the most. */
   figures(most: number): BudgetFigures
-  /** Instances that hold something of a budget. */
+  /** Instances that have a balance of a budget. */
   instances(): HoldingInstance[]
   /** Resolves once the log is read as far as it went, or after the time given. */
   caughtUp(tenantId: string, waitMs: number): Promise<boolean>
@@ -107,7 +107,7 @@ export interface OpenBudgets extends Budgets {
   close(limitMs: number): Promise<void>
 }
 
-/** Opens the accounts of the budgets in use, and those that come. Reads and writes nothing where there are none. */
+/** Opens the accounts of the budgets in use, and of later ones. Reads and writes nothing where there are none. */
 export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
   const leases = new BudgetLeases(deps)
   const changed = (tenantId: string, line: BudgetLine, before: BudgetRow | null): void => {

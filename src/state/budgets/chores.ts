@@ -116,7 +116,7 @@ class Chores {
     leases.tell(opened)
   }
 
-  /** What is written beside the leases. What fails is due again with the next round. */
+  /** Writes the records beside the leases. A record that fails is due again with the next round. */
   async #write(): Promise<void> {
     const { leases } = this.deps
     this.#writing = true
@@ -156,7 +156,7 @@ class Chores {
     try {
       await this.#scribe.append(tenantId, events, this.deps.leases.ledger)
     } catch (error) {
-      // Due again in a second, and harmless twice.
+      // Due again in a second; a repeat is harmless.
       if (error instanceof LogUnavailable || error instanceof IndefiniteAppend) return
       throw error
     }

@@ -24,7 +24,7 @@ export interface BudgetFigures {
   readonly inUse: number
   /** Closed by an overrun. */
   readonly closed: number
-  /** Accounts that this process holds a lease of. */
+  /** Accounts with a lease of this process. */
   readonly leases: number
   /** Requests that wait for a lease. */
   readonly waiting: number

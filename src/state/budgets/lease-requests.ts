@@ -4,7 +4,7 @@ import type { LeaseRefusal } from '../../domain/budgets/account.ts'
 import type { Amount } from '../../domain/budgets/amount.ts'
 import type { OpenAccount } from './open-account.ts'
 
-/** What came of a wait. `unreachable`: the log did not answer in time. */
+/** The result of a wait. `unreachable`: the log did not respond in time. */
 export type Taken =
   | { readonly kind: 'taken' }
   | { readonly kind: 'refused'; readonly reason: LeaseRefusal; readonly open: OpenAccount }
@@ -12,16 +12,16 @@ export type Taken =
 
 export const TAKEN: Taken = { kind: 'taken' }
 
-/** The account that has not enough, and until when others may give back to it (monotonic). */
+/** The account that lacks room, and until when other holders may give back to it (monotonic). */
 export interface Parked {
   readonly open: OpenAccount
   readonly untilMs: number
 }
 
-/** What a request takes of one account. */
+/** The amount that a request takes of one account. */
 export interface Draw {
   readonly open: OpenAccount
-  /** It takes of its lease. */
+  /** It takes it of a lease. */
   readonly isDrawing: boolean
   readonly drawNanoUsd: number
   readonly drawTokens: number
@@ -36,7 +36,7 @@ export const canDraw = (draws: readonly Draw[], nowMs: number): boolean => {
   return true
 }
 
-/** What is drawn, and of which accounts. */
+/** The accounts that are drawn from, and the amounts. */
 export const drawn = (draws: readonly Draw[]): [OpenAccount[], Amount[]] => {
   const drawing = draws.filter(({ isDrawing }) => isDrawing)
   return [
@@ -52,14 +52,14 @@ export interface Waiter {
   readonly resolve: (taken: Taken) => void
   timer: ReturnType<typeof setTimeout>
   done: boolean
-  /** It was refused, and waits for what others give back. Null: it was not. */
+  /** It was refused, and waits for other holders to give back. Null: it was not. */
   parked: Parked | null
 }
 
 /** A set of accounts that is requested in one record. */
 export class AskGroup {
   readonly waiters: Waiter[] = []
-  /** The number of its request under way; null: none is. */
+  /** The number of its lease request under way; null: there is none. */
   sequence: number | null = null
   /** When the lease request was sent (monotonic). */
   askedAtMs = 0
@@ -82,7 +82,7 @@ export class AskGroup {
     return this.opens[0]!.tenantId
   }
 
-  /** Drops those that were served or gave up, and answers the first that still waits. */
+  /** Drops those that were served or gave up, and returns the first that still waits. */
   first(): Waiter | undefined {
     while (this.waiters[0]?.done === true) this.waiters.shift()
     return this.waiters[0]

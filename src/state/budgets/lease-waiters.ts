@@ -5,11 +5,11 @@ import { AskGroup, groupKey, TAKEN, type Taken, type Waiter } from './lease-requ
 import type { BudgetLedger } from './ledger.ts'
 import { type OpenAccount, othersHold } from './open-account.ts'
 
-/** A request waits so long for a lease. */
+/** The time that a request waits for a lease. */
 const WAIT_MS = 2_000
 /** The longest wait in all, where the log takes records but is slow. */
 const LATE_MS = 6_000
-/** Once there is not enough for it, a request waits at least so long for what others give back. */
+/** Once there is not enough for it, a request waits at least so long for other holders to give back. */
 const RETURNS_MS = 500
 /**
  * The same wait in response times of the log, whichever is longer: other holders have to read the refusal and to write
@@ -51,7 +51,7 @@ type Outlook = Exclude<Taken, { kind: 'taken' }> | { readonly kind: 'returns'; r
 
 export class BudgetWaits {
   readonly #groups = new Map<string, AskGroup>()
-  /** Requests under way, by number. */
+  /** Lease requests under way, by number. */
   readonly #asked = new Map<number, AskGroup>()
   #waiting = 0
   /** The decayed maximum of response times: from sending a lease request until its verdict was read. */
@@ -73,7 +73,7 @@ export class BudgetWaits {
     group.askedAtMs = this.deps.monotonicMs()
   }
 
-  /** Waits for all amounts. Answers at once what is certain already. */
+  /** Waits for all amounts. Returns at once when the result is certain. */
   wait(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): Taken | Promise<Taken> {
     const outlook = this.#outlook(opens, amounts, nowMs)
     if (outlook !== null && outlook.kind !== 'returns') return outlook
@@ -113,7 +113,7 @@ export class BudgetWaits {
     }
   }
 
-  /** The log has answered a request of this process. */
+  /** The log has a verdict on a lease request of this process. */
   answered(sequence: number, verdict: LeaseVerdict): void {
     const group = this.#asked.get(sequence)
     if (group === undefined || verdict.kind === 'repeat') return
@@ -130,7 +130,7 @@ export class BudgetWaits {
     else if (group.first() !== undefined) setTimeout(() => group.sequence === null && this.#ask(group), AGAIN_MS)
   }
 
-  /** A request of this process could not be sent. */
+  /** A lease request of this process could not be sent. */
   unreachable(group: AskGroup): void {
     this.#end(group)
     for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
@@ -204,7 +204,7 @@ export class BudgetWaits {
     else giveUp()
   }
 
-  /** Until others have had the time to give back what they do not need; then it is refused. */
+  /** Parks a request until other holders have had the time to give back; then it is refused. */
   #park(group: AskGroup, waiter: Waiter, open: OpenAccount, nowMs: number): void {
     waiter.parked = { open, untilMs: open.returnsUntilMs }
     for (const each of waiter.opens) each.parked++
@@ -224,7 +224,7 @@ export class BudgetWaits {
     if (isAny) this.look()
   }
 
-  /** It has waited long enough; those behind it have not. */
+  /** Ends one wait; those behind it continue. */
   #giveUp(waiter: Waiter, taken: Taken): void {
     if (waiter.done) return
     this.#resolve(waiter, taken)
@@ -262,7 +262,7 @@ export class BudgetWaits {
     return this.deps.ledger.account(open.tenantId, open.account)
   }
 
-  /** Whether the fold would grant what it lacks. */
+  /** Whether the fold would grant the missing amounts. */
   #hasRoom({ opens, amounts }: Waiter): boolean {
     return opens.every((open, i) => {
       const account = this.#accountOf(open)

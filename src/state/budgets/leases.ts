@@ -87,7 +87,7 @@ export class BudgetLeases {
     return this.#waits.waiting
   }
 
-  /** The account of a budget's window at this time, opened here when it is not yet. */
+  /** The account of a budget's window at this time, which is opened here on first use. */
   open(tenantId: string, line: BudgetLine, nowMs: number): OpenAccount {
     if (!line.moveTo(nowMs) && line.account !== null) return line.account
     line.account = this.openWindow(tenantId, line, line.startMs, line.endMs)

@@ -20,7 +20,7 @@ const RETRY_MS = 500
 const RECENT_MS = 9_000_000
 const STATED_WITHIN_MS = 3_900_000
 
-/** A record that was folded, and what it came to. */
+/** A folded record and its effect. */
 export interface FoldedRecord {
   readonly partition: number
   readonly tenantId: string
@@ -51,7 +51,7 @@ class Partition {
   start = 0
   from = 0
   next = 0
-  /** Everything that stood there when reading began has been folded. */
+  /** All records up to the end at the start of reading have been folded. */
   caughtUp = false
   readonly whenCaughtUp = Promise.withResolvers<void>()
   /** Log time of the first record that was read. */
@@ -60,7 +60,7 @@ class Partition {
    * A writer has stated accounts long enough after the first record: all accounts with holders were stated in between.
    */
   #isStated = false
-  /** Accounts that were opened before this log time may have expired unseen. Null: none has. */
+  /** Accounts that were opened before this log time may have expired unread. Null: none has. */
   forgottenMs: number | null = null
   unreadable = 0
 
@@ -78,7 +78,7 @@ class Partition {
     if (book.isStated && book.statedMs - this.firstAtMs! >= STATED_WITHIN_MS) this.#isStated = true
   }
 
-  /** Whether accounts that were not met are certainly new. */
+  /** Whether accounts without a record are certainly new. */
   get isWhole(): boolean {
     return this.from === 0 || (this.#isStated && [...this.books.values()].every(({ known }) => known))
   }
@@ -97,7 +97,7 @@ export class BudgetLedger {
     return partitionOf(tenantId, this.deps.partitions())
   }
 
-  /** Begins to read what a tenant's accounts need; resolves once all that stood there is folded. */
+  /** Begins to read the partition of a tenant; resolves once its records up to the present end are folded. */
   follow(tenantId: string): Promise<void> {
     return this.#of(tenantId).whenCaughtUp.promise
   }
@@ -130,7 +130,7 @@ export class BudgetLedger {
     return this.#partitions.get(partition)?.caughtUp === true
   }
 
-  /** Whether what this budget has spent in a window that began then may have expired from the log unseen. */
+  /** Whether the spending of this budget in a window that began then may have expired from the log unread. */
   forgets(tenantId: string, { created_at }: Pick<BudgetRow, 'created_at'>, windowStartMs: number): boolean {
     const { forgottenMs } = this.#of(tenantId)
     return forgottenMs !== null && Math.max(Date.parse(created_at), windowStartMs) < forgottenMs
@@ -225,14 +225,14 @@ export class BudgetLedger {
         // A log that was replaced or cut as a whole shows in the control topic, which stops the start; here the reader
         // only waits.
         if (!signal.aborted) diagnostics.warn('budgets_read_failed', { partition: number, error })
-        // What was to be read may have expired meanwhile.
+        // The records to read may have expired meanwhile.
         if (!partition.caughtUp) end = null
       }
       await sleep(RETRY_MS, signal)
     }
   }
 
-  /** Where reading begins; answers the present end. */
+  /** Sets where reading begins; returns the present end. */
   async #begin(number: number, partition: Partition): Promise<number> {
     const { log, nowMs } = this.deps
     const end = await log.end(BUDGETS, number)
@@ -275,7 +275,7 @@ export class BudgetLedger {
     partition.firstAtMs ??= partition.logAtMs
     const envelope = value === null ? null : readEnvelope(value)
     if (envelope === null || checks.get(envelope.type)?.Check(envelope.data) !== true) {
-      // A newer build may write more; what is not understood changes nothing here, and is counted.
+      // A newer build may write more: an unreadable record changes nothing here, and is counted.
       partition.unreadable++
       this.deps.diagnostics.warn('budget_record_unreadable', { partition: number, offset, type: envelope?.type })
       return

@@ -16,31 +16,31 @@ const CONTENDED_MS = 10_000
 const REFUSED_MS = 1_000
 /** A holder leases at most one part in so many of what is left ahead of need. */
 const AHEAD_SHARE = 8
-/** And as much as it draws in this time, or as so many reservations like the last. */
+/** The amounts of a request ahead of need: as much as is drawn in this time, or so many reservations like the last. */
 const AHEAD_MS = 2_000
 const AHEAD_TIMES = 8
 
 export class OpenAccount {
   lease: Lease
-  /** Requests that wait for it, and those of them that were refused and wait for what others give back. */
+  /** Requests that wait for it, and those of them that were refused and wait for other holders to give back. */
   waiting = 0
   parked = 0
   /** Requests that may yet charge it. */
   users = 0
-  /** A request for more is under way, or is to be. */
+  /** A lease request is under way, or is to be sent. */
   asking = false
   wantsMore = false
   contendedUntilMs = 0
-  /** After a refusal others may give back what they do not need until then (monotonic). */
+  /** After a refusal other holders may give back until then (monotonic). */
   returnsUntilMs = Number.NEGATIVE_INFINITY
   /** When the first record was sent that is not folded yet (monotonic); null: there is none. */
   sentAtMs: number | null = null
-  /** Monotonic, and how much was granted then. */
+  /** Time of the last grant (monotonic), and its amount. */
   grantedAtMs = 0
   lastGrant: Amount = NO_AMOUNT
   lastDrawNanoUsd = 0
   lastDrawTokens = 0
-  /** Why nothing may be taken of the lease whatever is left of it; null: nothing is against it. */
+  /** Why nothing may be reserved of the lease whatever is left of it; null: it may. */
   bar: Closing | null = null
   /** More is committed of the account than its limits allow. */
   #isOverdrawn = false
@@ -60,7 +60,7 @@ export class OpenAccount {
 
   constructor(
     readonly tenantId: string,
-    /** Another one once the budget was switched off and on again. */
+    /** Another object once the budget was switched off and on again. */
     public line: BudgetLine,
     readonly account: string,
     readonly startMs: number,
@@ -70,7 +70,7 @@ export class OpenAccount {
     this.lease = new Lease(account, holder)
   }
 
-  /** The account as the fold has it now. */
+  /** Takes over the folded account. */
   seen(account: Account | undefined): void {
     if (account === undefined) return
     this.#closedUpTo = closedUpTo(account)
@@ -85,13 +85,13 @@ export class OpenAccount {
     this.bar ??= 'overrun'
   }
 
-  /** Under another name of its process. */
+  /** Continues another account under a new holder of this process. */
   goesOnFrom(former: OpenAccount, account: Account | undefined): void {
     this.#overranUpTo = former.#overranUpTo
     this.seen(account)
   }
 
-  /** Nothing that is free of the lease may be spent. */
+  /** The free amount of the lease may not be spent. */
   get isStopped(): boolean {
     return this.bar !== null || this.#isOverdrawn
   }
@@ -101,7 +101,7 @@ export class OpenAccount {
     return this.bar !== null && this.line.opensAt <= Math.max(this.#closedUpTo, this.#overranUpTo)
   }
 
-  /** An outcome charges it that will be this record of the spool, or a later one. */
+  /** An outcome charges it whose record in the spool is this one, or a later one. */
   charged(record: number): void {
     this.untoldFrom ??= record
     this.#unrecorded.push(record)
@@ -112,7 +112,7 @@ export class OpenAccount {
     this.#unrecorded.shift()
   }
 
-  /** What is recorded and untold is in a batch now. */
+  /** A batch now contains the recorded sums that were unreported. */
   telling(): void {
     this.#tellingFrom ??= this.untoldFrom
     this.untoldFrom = this.#unrecorded[0] ?? null
@@ -123,7 +123,7 @@ export class OpenAccount {
     this.#tellingFrom = null
   }
 
-  /** It does not. */
+  /** The batch was not written. */
   takeBackMark(): void {
     this.untoldFrom = this.#tellingFrom ?? this.untoldFrom
     this.#tellingFrom = null
@@ -134,7 +134,7 @@ export class OpenAccount {
     return this.#tellingFrom ?? this.untoldFrom
   }
 
-  /** Nothing that is under way will charge it. */
+  /** Nothing under way will charge it. */
   get isIdle(): boolean {
     return this.users === 0 && this.lease.isIdle
   }
@@ -158,7 +158,7 @@ export class OpenAccount {
     this.contendedUntilMs = nowMs + CONTENDED_MS
   }
 
-  /** The log has refused it, and what others did not need has come back since. */
+  /** The log has refused it, and the time for returns of other holders is over. */
   wasRefused(nowMs: number): boolean {
     return nowMs >= this.returnsUntilMs && nowMs - this.returnsUntilMs < REFUSED_MS
   }
@@ -168,7 +168,7 @@ export class OpenAccount {
     return this.waiting > this.parked || (this.waiting > 0 && this.asking)
   }
 
-  /** Whether less than half of what was granted last is left. */
+  /** Whether less than half of the last grant is left. */
   isLow(): boolean {
     const { freeNanoUsd, freeTokens } = this.lease
     return 2 * freeNanoUsd < this.lastGrant.nano_usd || 2 * freeTokens < this.lastGrant.tokens

@@ -10,7 +10,7 @@ import type { OpenAccount } from './open-account.ts'
 import type { Charged } from './request-accounts.ts'
 
 export class RequestAccount implements LeaseCharge, Draw, Charged {
-  /** Its lease when it was reserved from first: the account may get another one. */
+  /** Its lease at the first reservation: the account may get another one. */
   readonly lease: Lease
   readonly leasesMoney: boolean
   readonly leasesTokens: boolean
@@ -22,7 +22,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
   spentTokens = 0
   countedNanoUsd = 0
   countedTokens = 0
-  /** Of what is counted, what is beyond its reservation. */
+  /** The part of the counted amounts that is beyond the reservation. */
   overrunNanoUsd = 0
   overrunTokens = 0
   /** The attempt under way falls under the account, with this bound on what it leases. */
@@ -146,7 +146,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     return overrunNanoUsd > 0 ? { ...told, overrun_nano_usd: overrunNanoUsd } : told
   }
 
-  /** Of what was only counted when it was begun, something is taken of a lease now. */
+  /** An amount that was only counted when the attempt began is taken of a lease now. */
   get isLate(): boolean {
     const { line } = this.open
     return (line.leasesMoney && !this.leasesMoney) || (line.leasesTokens && !this.leasesTokens)

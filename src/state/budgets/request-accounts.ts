@@ -1,28 +1,29 @@
-// Which accounts the records of a request name: of all of its attempts, so that they stay below what a record may hold.
+// The accounts that the records of a request name, over all of its attempts, so that the records stay within their
+// bound.
 import { MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
 import type { Lease } from '../../domain/budgets/lease.ts'
 import type { Leases } from './attempt-bounds.ts'
 import type { OpenAccount } from './open-account.ts'
 
-/** An account that attempts before have reserved of. */
+/** An account of which earlier attempts have reserved. */
 export interface Charged extends Leases {
   readonly open: OpenAccount
   readonly lease: Lease
-  /** Something is charged to it already. */
+  /** It has a charge already. */
   readonly isCharged: boolean
 }
 
 export interface Named<Entry> {
   /** Of the accounts of the attempt, those that limit it. */
   readonly opens: OpenAccount[]
-  /** What is no longer counted, to make room for them. */
+  /** Accounts that are no longer counted, to make room. */
   readonly dropped: readonly Entry[]
 }
 
-/** Of a lease something is spent: without it the request may not go on. */
+/** Whether a lease limits it: without it the request may not continue. */
 export const isLeased = ({ leasesMoney, leasesTokens }: Leases): boolean => leasesMoney || leasesTokens
 
-/** Whether the records have room for so many besides, whatever they are. */
+/** Whether the records have room for so many more, of any kind. */
 export const hasRoomFor = (entries: readonly unknown[], more: number): boolean => entries.length + more <= MOST_ACCOUNTS
 
 /**

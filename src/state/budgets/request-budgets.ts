@@ -48,7 +48,7 @@ export class RequestBudgets {
     return this.#reserve(lines, bound, 1, this.leases.ledger.trusted(this.atMs))
   }
 
-  /** Reserves more for the attempt under way. What is granted once the request is settled goes straight back. */
+  /** Reserves more for the attempt under way. An amount that is granted after the settlement is released at once. */
   async extend(more: Bound): Promise<BudgetRefusal | null> {
     this.#asked = this.#entries
     for (const entry of this.#entries) {
@@ -127,7 +127,7 @@ export class RequestBudgets {
       if (fate === 'lost') lease.takeBack(entry, nowMs)
       else lease.release(entry.restNanoUsd, entry.restTokens)
       if (total !== null && fate !== 'lost') lease.record(total, nowMs)
-      // What was only counted when it was begun takes room now that others may be granted.
+      // An amount that was only counted when it began takes room now that other holders may be granted.
       if (entry.overrunNanoUsd > 0 || entry.overrunTokens > 0 || entry.isLate) this.leases.tell(open)
       this.leases.freed(open)
     }
@@ -143,7 +143,7 @@ export class RequestBudgets {
     if (opens !== null && !Array.isArray(opens)) return opens
     for (const entry of this.#entries) entry.isAsked = false
     const count = opens?.length ?? lines.length
-    // Accounts of the first attempt come in that order by themselves.
+    // Accounts of the first attempt have that order already.
     const asked = this.#entries.length === 0 ? this.#entries : []
     this.#asked = asked
     for (let i = 0; i < count; i++) {
@@ -184,7 +184,7 @@ export class RequestBudgets {
     return this.#reserve(lines, bound, tries + 1, atMs)
   }
 
-  /** Its records have no room for what attempts before have counted of it. */
+  /** Drops an account for which the records have no room, with what earlier attempts have counted of it. */
   #drop(entry: RequestAccount): void {
     this.#entries.splice(this.#entries.indexOf(entry), 1)
     entry.open.users--

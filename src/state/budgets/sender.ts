@@ -22,7 +22,7 @@ export interface SenderDeps {
 }
 
 export class BudgetSender {
-  /** Partitions that are written to now, or are to be. */
+  /** Partitions with a write under way or due. */
   readonly #running = new Map<number, Promise<void>>()
   /** Of those, the ones that need another round. */
   readonly #again = new Set<number>()

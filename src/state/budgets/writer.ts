@@ -11,7 +11,7 @@ const MOST_RECORDS = 200
 const MOST_BYTES = 192 * 1024
 const APPEND_MS = 2_000
 
-/** All accounts of a tenant as they are, to be written in one append: a reader may begin there. */
+/** All accounts of a tenant at present, to be written in one append: a reader may begin there. */
 export const statementOf = (ledger: BudgetLedger, tenantId: string): BudgetEvent[] => {
   ledger.forget(tenantId)
   const accounts = [...(ledger.accounts(tenantId)?.all() ?? [])]

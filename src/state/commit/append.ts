@@ -15,7 +15,7 @@ export interface AppendDeps {
   readonly diagnostics: Diagnostics
 }
 
-/** `not_written` and `refused` are certain; `unknown`: it may or may not be in the log, or come yet. */
+/** `not_written` and `refused` are certain; `unknown`: it is in the log, is not, or will be. */
 export type AppendOutcome = 'written' | 'not_written' | 'refused' | 'unknown'
 
 export class Appender {

@@ -21,7 +21,7 @@ export interface Attempt {
    */
   readonly base: string
   readonly before: readonly string[]
-  /** What it changed: as decided, then as this process folded it. */
+  /** Its changes: as decided, then as this process folded it. */
   folded: Folded
   /** It only records its cause for all instances: nothing had to change. */
   readonly confirms: boolean
@@ -162,13 +162,13 @@ const unchanged = (tip: string): CommitResult => ({
   removed: {},
 })
 
-/** What a decision that counted is answered with. */
+/** The result of a decision that counted. */
 export const resultOf = ({ id, folded: { changes }, confirms }: Attempt): CommitResult => {
   const removed: Record<string, number> = {}
   for (const { table, after } of changes) if (after === null) removed[table] = (removed[table] ?? 0) + 1
   return { revision: id, changed: !confirms, repeated: false, changes, removed }
 }
 
-/** Milliseconds until the last of them has no time left, at least 1. */
+/** Milliseconds until the last of their deadlines, at least 1. */
 export const longestMs = (waiting: readonly Waiting[]): number =>
   Math.max(1, ...waiting.map(({ deadlineMs }) => deadlineMs - performance.now()))

@@ -50,7 +50,7 @@ export interface CommitDeps {
    * machine.
    */
   readonly instance: string
-  /** What a command has in all. */
+  /** The time limit of a command. */
   readonly limitMs?: number
   /** After an append whose result was lost: how long the log is read forward before the command is decided again. */
   readonly lookMs?: number
@@ -88,7 +88,7 @@ class Queue {
   losses = 0
   turns = 0
   #lossesInARow = 0
-  /** Grows with everything that may let the next round get further. */
+  /** Grows with every event that may let the next round make progress. */
   #version = 0
   /** Commands that are sent alone, after a batch was refused as too large. */
   #alone = 0
@@ -152,7 +152,7 @@ class Queue {
     this.#unwatch()
   }
 
-  /** The end of a command's time: what was sent may still count, what was not never will. */
+  /** The deadline of a command: attempts that were sent may still count. */
   #expire(waiting: Waiting): void {
     this.#settle(waiting)
     if (waiting.done) return
@@ -189,7 +189,7 @@ class Queue {
     }
   }
 
-  /** One try at getting further. True: try again at once. */
+  /** One round. True: another round may make progress at once. */
   async #round(): Promise<boolean> {
     const { live } = this.deps
     for (const waiting of [...this.waiting]) this.#settle(waiting)
@@ -218,7 +218,7 @@ class Queue {
     return true
   }
 
-  /** Decides what waits; answers what is final; answers the attempts to send. */
+  /** Decides the waiting commands; ends those with a final result; returns the attempts to send. */
   #decide(): Attempt[] {
     const { live, macKey, nowMs, instance } = this.deps
     const { state, tip, logAtMs } = live
@@ -226,7 +226,7 @@ class Queue {
     const limit = this.#alone > 0 ? 1 : Number.POSITIVE_INFINITY
     for (const waiting of [...this.waiting]) {
       if (batch.attempts.length >= limit) break
-      if (waiting.deadlineMs <= performance.now()) continue // its timer is about to answer: nothing more is sent for it
+      if (waiting.deadlineMs <= performance.now()) continue // its timer is about to end it: nothing more is sent for it
       const clean = batch.attempts.length === 0
       const answer = batch.decide(waiting.request)
       if (answer === null) break
@@ -263,7 +263,7 @@ class Queue {
     this.#moved()
   }
 
-  /** Looks what became of what was sent for a command. */
+  /** Checks the verdicts on the attempts of a command. */
   #settle(waiting: Waiting): void {
     const { live } = this.deps
     const counted = waiting.attempts.find(({ id }) => live.verdictOf(id) === 'counted')
@@ -308,7 +308,7 @@ class Queue {
     }
   }
 
-  /** Certainly not in the log: as if it had never been sent. */
+  /** Certainly not in the log: treated as if it had never been sent. */
   #takeBack(batch: readonly Attempt[]): void {
     for (const waiting of this.waiting) {
       const sent = waiting.attempts.filter((attempt) => batch.includes(attempt))

@@ -6,7 +6,9 @@ import type { LiveState } from '../port.ts'
 import type { DataKeyStore } from './store.ts'
 
 export interface ContentKeys {
-  /** `about`: what it is the content of, e.g. the id of a request; sealed for one, it opens for no other. */
+  /**
+   * `about`: the owner of the content, e.g. the id of a request; content that was sealed for one opens for no other.
+   */
   seal(tenantId: string, about: string, content: string): Promise<{ keyId: string; sealed: string }>
   /** Null when it was erased. */
   open(tenantId: string, about: string, keyId: string, sealed: string): string | null
@@ -24,7 +26,7 @@ export interface ContentKeyDeps {
   readonly diagnostics: Diagnostics
 }
 
-/** How the subjects of all keys of content begin. */
+/** Prefix of the subjects of all keys of content. */
 export const CONTENT_SUBJECTS = 'content:'
 /** A key of AES-GCM with random nonces is good for 2^32 texts: a month of 1,600 a second. */
 const KEY_SEALS_MS = 30 * 86_400_000
@@ -65,7 +67,7 @@ export const createContentKeys = ({ live, dataKeys, nowMs, diagnostics }: Conten
     async erase(tenantId) {
       sealing.delete(tenantId)
       try {
-        await dataKeys.followed() // those that others made before the decision are in it
+        await dataKeys.followed() // the keys that other instances made before the decision are in it
       } catch (error) {
         diagnostics.warn('content_keys_not_read', { tenant_id: tenantId, error })
       }

@@ -32,7 +32,7 @@ const encrypt = (key: Uint8Array, plain: Uint8Array, aad: Buffer): string => {
   return Buffer.concat([iv, cipher.update(plain), cipher.final(), cipher.getAuthTag()]).toString('base64')
 }
 
-/** Throws when the text is not what was encrypted, or for something else. */
+/** Throws when the text is not the encrypted one, or was encrypted for something else. */
 const decrypt = (key: Uint8Array, text: string, aad: Buffer): Buffer => {
   const bytes = Buffer.from(text, 'base64')
   if (bytes.length < IV_BYTES + TAG_BYTES) throw new Error('too short to be sealed')

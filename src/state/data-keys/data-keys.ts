@@ -21,11 +21,11 @@ import {
 // Ids of data keys that were erased. A tombstone is final: a rotation that has not read it may write the key again
 // behind it.
 
-/** More are not remembered: the sweep finds what no row refers to. */
+/** Bound of the ids: the sweep finds keys to which no row refers. */
 const MAX_ERASED = 10_000
 
 export class ErasedKeys {
-  /** `sent`: its tombstone was written here and not read so far; what is read until then came before it. */
+  /** `sent`: its tombstone was written here and not read so far; records that are read until then precede it. */
   readonly #ids = new Map<string, 'sent' | 'read'>()
 
   sent(keyId: string): void {
@@ -54,7 +54,7 @@ export class ErasedKeys {
   }
 }
 
-/** More ids than this are left to the sweep: no row refers to them. */
+/** Further ids are left to the sweep: no row refers to them. */
 const MAX_OWED = 1_000
 /**
  * A decision is folded within seconds of its data key: whatever a broker's clock shows, the sweep leaves a younger key
@@ -142,7 +142,7 @@ class Store implements DataKeyStore {
     const key = newDataKey()
     const [wrapped] = await this.#store([this.#wrapped(keyId, subject, key)])
     this.#hold(wrapped!)
-    // A rotation that began meanwhile may have passed this key by.
+    // A rotation that began meanwhile may have missed this key.
     if (this.#isOutdated(wrapped!)) await this.#store([this.#wrapped(keyId, subject, key)])
     return { keyId, key }
   }
@@ -185,7 +185,7 @@ class Store implements DataKeyStore {
       const batch = outdated.slice(at, at + REWRAPPED_AT_ONCE)
       const known = batch.filter(({ wrapped: { key_id }, key }) => key !== null && this.#held.has(key_id))
       await this.#store(known.map(({ wrapped, key }) => this.#wrapped(wrapped.key_id, wrapped.subject, key!)))
-      await this.#topic.followed() // what was erased meanwhile is erased again before anything else is done
+      await this.#topic.followed() // keys that were erased meanwhile are erased again before anything else is done
     }
     return outdated.length
   }
@@ -265,7 +265,7 @@ class Store implements DataKeyStore {
     this.#cachedOnly.delete(key)
     if (value === null) {
       this.#erasedAtMs = key === CLOSING_KEY ? null : record.atMs
-      if (isInstallationKey(key)) return // for ever
+      if (isInstallationKey(key)) return // kept for ever
       if ((this.#topic.folded && this.#held.has(key)) || this.#erased.order(key) !== null) this.#erased.read(key)
       this.#drop(key)
       return
@@ -282,7 +282,7 @@ class Store implements DataKeyStore {
     if (order === 'after') void this.erase(key)
   }
 
-  /** What the cache has beyond the topic was erased meanwhile. */
+  /** Keys that only the cache has were erased meanwhile. */
   #folded(): void {
     for (const keyId of this.#cachedOnly) this.#drop(keyId)
     this.#cachedOnly.clear()

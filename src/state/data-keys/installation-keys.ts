@@ -10,7 +10,7 @@ import { unwrapDataKey } from './crypto.ts'
 import { masterKeysFrom, type ReadMasterKeys } from './master-keys.ts'
 import { installationKeyId } from './wrapped-keys.ts'
 
-/** What each is for, and the purpose that it is derived by and stored under. Never change one. */
+/** The purposes of the keys: each is derived and stored under its purpose. Never change one. */
 const PURPOSES = {
   decisionMac: 'decision-mac',
   endUser: 'end-user',
@@ -27,18 +27,18 @@ const NAMES = Object.keys(PURPOSES) as readonly Name[]
 const all = (keyOf: (purpose: string) => Uint8Array): InstallationKeys =>
   Object.fromEntries(NAMES.map((name) => [name, keyOf(PURPOSES[name])])) as unknown as InstallationKeys
 
-/** As an installation that begins with this master key has them. */
+/** The keys of an installation that begins with this master key. */
 export const derivedFrom = (masterKey: Uint8Array): InstallationKeys => all((purpose) => deriveKey(masterKey, purpose))
 
 /** Purpose and key of each, for storing them. */
 export const byPurpose = (keys: InstallationKeys): readonly (readonly [purpose: string, key: Uint8Array])[] =>
   NAMES.map((name) => [PURPOSES[name], keys[name]] as const)
 
-/** Those that are stored, or null unless every one is. */
+/** The stored keys, or null unless all of them are stored. */
 export const storedKeys = (keyOf: (purpose: string) => Uint8Array | null): InstallationKeys | null =>
   NAMES.every((name) => keyOf(PURPOSES[name]) !== null) ? all((purpose) => keyOf(purpose)!) : null
 
-/** Those that a data folder keeps, or null: for commands, which need not read the topic then. */
+/** The keys in the cache of a data folder, or null: for commands, which need not read the topic then. */
 export const cachedKeys = async (dataDir: string, read: ReadMasterKeys): Promise<InstallationKeys | null> => {
   const masters = masterKeysFrom(read)
   const cached = new Map((await readCachedKeys(dataDir)).map((each) => [each.key_id, each]))

@@ -14,9 +14,9 @@ const FOLLOW_MS = 10_000
 export interface KeyTopicDeps {
   readonly log: EventLog
   readonly diagnostics: Diagnostics
-  /** With keys from elsewhere, how long the start waits for a log that does not answer. */
+  /** With keys from the cache, how long the start waits for a log that does not respond. */
   readonly graceMs?: number
-  /** Whether there are keys from elsewhere to go on with. */
+  /** Whether the cache has keys to continue with. */
   readonly hasKeys: () => boolean
   readonly take: (record: LogRecord) => void
   /** Called once, when the records up to the first known end are folded. An error that it throws rejects `ready`. */
@@ -106,7 +106,7 @@ export class KeyTopic {
     while (!this.#folded && !signal.aborted) {
       const [before, target] = [this.#next, this.#target]
       await sleep(10_000, signal)
-      // A log that came back only now has not been read yet.
+      // A log that has only just become reachable is not read yet.
       if (this.#folded || signal.aborted || target === null || this.#next > before || !log.health().ok) continue
       diagnostics.warn('data_keys_end_not_seen', { next: this.#next, end: target })
       this.#target = this.#next

@@ -14,7 +14,7 @@ export class MasterKeyMissing extends Error {
 export type ReadMasterKeys = () => readonly Uint8Array[]
 
 export interface MasterKeys {
-  /** The one that wraps what is made now. Throws MasterKeyMissing when there is none. */
+  /** The key that wraps new data keys. Throws MasterKeyMissing when there is none. */
   current(): WrappingKey
   /** The key of this fingerprint; reads the sources again before it returns undefined. */
   find(fingerprint: string): WrappingKey | undefined

@@ -1,4 +1,4 @@
-// What is sealed of an operator, and the digest by which its name is found.
+// The sealed data of an operator, and the digest by which its name is found.
 import { hmacHex } from '../../lib/crypto/digest.ts'
 import { type Static, t, Value } from '../../lib/schema/schema.ts'
 import type { DataKeys } from '../port.ts'
@@ -43,7 +43,7 @@ export const openOperator = (dataKeys: Pick<DataKeys, 'open'>, row: SealedOperat
   return secrets
 }
 
-/** The same, waiting a moment for a data key that was not there yet. */
+/** The same, waiting a moment for a data key that has not arrived yet. */
 export const openOperatorSoon = async (
   dataKeys: Pick<DataKeys, 'open' | 'subscribe'>,
   row: SealedOperator,

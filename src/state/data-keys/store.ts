@@ -1,4 +1,4 @@
-// What the data keys of a process can do beyond sealing and opening, and what they need.
+// The operations of data keys beyond sealing and opening, and their dependencies.
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { EventLog } from '../../log/port.ts'
 import type { DataKeys } from '../port.ts'
@@ -13,7 +13,7 @@ export interface DataKeyDeps {
   readonly dataDir: string | null
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
-  /** With cached keys, how long the start waits for a log that does not answer. */
+  /** With cached keys, how long the start waits for a log that does not respond. */
   readonly graceMs?: number
   /**
    * Brokers do not compact the segment that is written to: so long after an erasure one more record closes it. Absent:
@@ -40,7 +40,7 @@ export interface DataKeyStore extends DataKeys {
   ): readonly { readonly keyId: string; readonly subject: string; readonly knownSinceMs: number }[]
   /** Resolves when all records of the present log are folded. Throws LogUnavailable. */
   followed(): Promise<void>
-  /** Tries again what `erase` could not write, and sees to it that the brokers can compact what was erased. */
+  /** Repeats the erasures that failed, and makes sure that the brokers can compact erased keys. */
   eraseOwed(): Promise<void>
   /** The stored keys of the installation; null while they are not stored, or not read here. */
   installation(): InstallationKeys | null

@@ -1,4 +1,4 @@
-// Erases data keys that nothing refers to: sealed for a decision that never counted, or of content that was erased.
+// Erases data keys without a reference: sealed for a decision that never counted, or of content that was erased.
 
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
@@ -6,7 +6,7 @@ import type { LiveChain } from '../live-chain.ts'
 import { CONTENT_SUBJECTS, contentKeyIsUsed } from './content-keys.ts'
 import type { DataKeyStore } from './store.ts'
 
-/** A decision is sent within seconds of its data key: what has no row after so long never will have one. */
+/** A decision is sent within seconds of its data key: a key without a row after so long never gets one. */
 export const UNUSED_AFTER_MS = 600_000
 const EVERY_MS = 60_000
 const OWED_EVERY_MS = 5_000

@@ -38,13 +38,13 @@ export const isInstallationKey = (keyId: string): boolean => keyId.startsWith(PR
 /** A key of the installation is bound to this and to its id. */
 export const INSTALLATION_SUBJECT = INSTALLATION
 
-/** Type and data of the record that holds it. */
+/** Type and data of its record. */
 export const recorded = ({ key_id, subject, master, wrapped }: WrappedKey): { type: string; data: object } =>
   isInstallationKey(key_id)
     ? { type: 'installation-key.wrapped', data: { purpose: key_id.slice(PREFIX.length), master, wrapped } }
     : { type: 'data-key.wrapped', data: { key_id, subject, master, wrapped } }
 
-/** The key of a record's data, or of an entry of the cache; null when it is none. */
+/** The key in a record's data, or in an entry of the cache; null when there is none. */
 export const wrappedFrom = (data: unknown): WrappedKey | null => {
   if (Value.Check(WrappedDataKey, data)) return isInstallationKey(data.key_id) ? null : data
   if (!Value.Check(WrappedInstallationKey, data)) return null

@@ -16,7 +16,7 @@ import { FALLBACKS, RetryBudget } from './retry-budget.ts'
 
 /** A refusal holds for so long; then the option is tried again, since the server may have been updated. */
 const HEEDED_MS = 3_600_000
-/** Beyond it the oldest are forgotten, and learnt again. */
+/** Beyond it the oldest are dropped, and learnt again. */
 const MOST = 1_024
 
 type Provider = Pick<CatalogueEntry, 'providerId' | 'baseUrl' | 'upstreamModel'>
@@ -27,7 +27,7 @@ interface Answer {
   readonly atMs: number
 }
 
-/** At another address, or for another model, another server may answer. */
+/** Another address, or another model, may lead to another server. */
 const keyOf = ({ providerId, baseUrl, upstreamModel }: Provider): string => `${providerId} ${baseUrl} ${upstreamModel}`
 
 export class UsageAnswers {
@@ -53,11 +53,11 @@ export class UsageAnswers {
 
 export interface HealthDeps {
   readonly catalogue: Pick<Catalogue, 'resolve' | 'all'>
-  /** Unix milliseconds, for what is written down. */
+  /** Unix milliseconds, for events. */
   nowMs(): number
-  /** Never steps back: everything else is measured by it. */
+  /** Never steps back: all durations are measured by it. */
   monotonicMs(): number
-  /** Writes an event down. Must not throw and not wait. */
+  /** Records an event. Must not throw and not wait. */
   emit(event: HealthEvent): void
 }
 
@@ -68,7 +68,7 @@ const FRAME_MS = 1_000
 const SWEEP_MS = 30_000
 /** Bound of the candidates in memory: the oldest one without a call under way is dropped. */
 const MAX_CANDIDATES = 4_096
-/** Another instance repeats which breakers it has open every second. */
+/** Another instance repeats its open breakers every second. */
 const WARNED_MS = 5_000
 
 export const openHealth = (deps: HealthDeps): HealthBook => new HealthBook(deps)
@@ -87,7 +87,7 @@ export class HealthBook implements Frames, CallWatch {
   #restates = false
   #clearedMs = 0
 
-  /** What providers answered to the question for usage on streams. */
+  /** The responses of providers to the usage option on streams. */
   readonly usageAnswers: UsageAnswers
 
   constructor(readonly deps: HealthDeps) {
@@ -127,7 +127,7 @@ export class HealthBook implements Frames, CallWatch {
     return candidate.breaker.state === 'closed' && candidate.provider.retries.take(this.deps.monotonicMs())
   }
 
-  /** Whether a request that failed may go on to another candidate. */
+  /** Whether a failed request may continue with another candidate. */
   mayFallBack(): boolean {
     return this.#fallbacks.take(this.deps.monotonicMs())
   }
@@ -221,7 +221,7 @@ export class HealthBook implements Frames, CallWatch {
     this.deps.emit(probeEvent(provider, probe))
   }
 
-  /** The mean feedback of each model, -1 to 1; those that are not named have none. */
+  /** The mean feedback of each model, -1 to 1; models that are not listed have none. */
   feedback(means: ReadonlyMap<string, number>): void {
     for (const [modelId, candidate] of this.#candidates) candidate.feedback = means.get(modelId) ?? null
     for (const modelId of means.keys()) {
@@ -235,7 +235,7 @@ export class HealthBook implements Frames, CallWatch {
     return this.#providers.get(id) ?? null
   }
 
-  /** As it is now, not as the newest frame has it. */
+  /** The present signals, not those of the newest frame. */
   signals(modelId: string): Signals {
     return this.#candidates.get(modelId)?.signals(this.deps.monotonicMs()) ?? UNSEEN
   }
@@ -244,7 +244,7 @@ export class HealthBook implements Frames, CallWatch {
     return this.#candidates.values()
   }
 
-  /** A breaker moved: it is written down, and the next plan sees it. */
+  /** A breaker moved: the move is recorded, and the next plan includes it. */
   moved(candidate: CandidateHealth, move: BreakerMove | null): void {
     if (move === null) return
     this.#moved = true
@@ -290,7 +290,7 @@ export class HealthBook implements Frames, CallWatch {
     return provider
   }
 
-  /** The oldest that is not being called. */
+  /** Drops the oldest candidate without a call under way. */
   #forgetOne(): void {
     for (const [modelId, { inFlight }] of this.#candidates) {
       if (inFlight > 0) continue
@@ -314,7 +314,7 @@ export class HealthBook implements Frames, CallWatch {
       }
       if (candidate.shown !== UNSEEN) rows.set(modelId, candidate.shown)
     }
-    // What is no longer remembered is unseen from here on.
+    // A dropped candidate has no observations from here on.
     for (const modelId of this.#rows.keys()) if (!rows.has(modelId)) changed.set(modelId, UNSEEN)
     if (changed.size === 0 && !this.#restates) return
     const restates = this.#restates
@@ -325,7 +325,7 @@ export class HealthBook implements Frames, CallWatch {
       this.deps.emit(event)
   }
 
-  /** Rows of models that serve the same name are compared with each other. */
+  /** Compares rows of models that serve the same name. */
   #eject(nowMs: number): void {
     const groups = new Map<string, CandidateHealth[]>()
     for (const candidate of this.#candidates.values()) {
@@ -340,7 +340,7 @@ export class HealthBook implements Frames, CallWatch {
     }
   }
 
-  /** Drops what the registry no longer has. */
+  /** Drops candidates that the registry no longer has. */
   #sweep(nowMs: number): void {
     this.#sweptMs = nowMs
     const entries = this.deps.catalogue.all()

@@ -83,12 +83,12 @@ export class Breaker {
     return this.#state === 'open' ? this.#openUntilMs : Number.POSITIVE_INFINITY
   }
 
-  /** Lets a trial once the cooldown is over. Call it before the state is used. */
+  /** Permits a trial once the cool-down is over. Call it before the state is used. */
   elapse(nowMs: number): BreakerMove | null {
     return nowMs < this.dueMs ? null : this.#move('half_open', 'cooldown', nowMs, null)
   }
 
-  /** What a call that begins now would be; null: it must not be made. A `trial` takes the one place there is. */
+  /** The role of a call that begins now; null: it must not be made. A `trial` takes the only slot. */
   pass(): Passage | null {
     if (this.#state === 'closed') return 'call'
     if (this.#state === 'open' || this.#trialOut) return null
@@ -136,7 +136,7 @@ export class Breaker {
     this.#warnedUntilMs = untilMs
   }
 
-  /** Forgets what it holds against the candidate. Null: it was closed already. */
+  /** Drops all failures of the candidate. Null: it was closed already. */
   clear(nowMs: number): BreakerMove | null {
     this.#warnedUntilMs = Number.NEGATIVE_INFINITY
     this.#consecutive = 0

@@ -57,7 +57,7 @@ export const COOLDOWN_MS = 5_000
  * raised, and a date may be wrong. The client gets the time that the provider requested.
  */
 const MOST_COOLDOWN_MS = 3_600_000
-/** Shorter ones are over before another frame is due anyway. */
+/** Shorter cool-downs are over before another frame is due anyway. */
 const TOLD_MS = 1_000
 /** Headers about rate limits are read this often of each candidate. */
 const HEADROOM_MS = 250
@@ -87,7 +87,7 @@ export class HealthCall {
     candidate.headroom = headroomOf(response.headers)
   }
 
-  /** The first content has come: a trial that got so far has succeeded, however long the stream will be. */
+  /** The first content has arrived: a trial that got so far has succeeded, however long the stream will be. */
   answered(): void {
     const nowMs = this.watch.monotonicMs()
     const { candidate, passage } = this

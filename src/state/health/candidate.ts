@@ -6,7 +6,7 @@ import { Breaker } from './breaker.ts'
 import { type Signals, UNSEEN } from './frame.ts'
 import { RETRIES, RetryBudget } from './retry-budget.ts'
 
-/** What a probe found. */
+/** The result of a probe. */
 export interface Probe {
   /** Unix milliseconds. */
   readonly atMs: number
@@ -29,7 +29,7 @@ export class ProviderHealth {
   /** Newest last. */
   readonly probes: Probe[] = []
   failedProbes = 0
-  /** Unix milliseconds of the last call that ended well, or null. */
+  /** Unix milliseconds of the last successful call, or null. */
   succeededAtMs: number | null = null
   latencyMs: number | null = null
 
@@ -58,12 +58,12 @@ export class CandidateHealth {
   coolUntilMs = Number.NEGATIVE_INFINITY
   ejectedUntilMs = Number.NEGATIVE_INFINITY
   ejections = 0
-  /** Its group is in a panic: ejections are not heeded. */
+  /** Its group is in a panic: ejections are ignored. */
   panic = false
   headroom: number | null = null
   headroomAtMs = Number.NEGATIVE_INFINITY
   feedback: number | null = null
-  /** As the newest frame shows it. */
+  /** As the newest frame contains it. */
   shown: Signals = UNSEEN
   #ttftMs: number | null = null
   #e2eMs: number | null = null
@@ -77,7 +77,7 @@ export class CandidateHealth {
     this.#entry = entry
   }
 
-  /** Names are those of the registry now, not of the first call. */
+  /** Names of the present registry, not of the first call. */
   get model(): string {
     return this.#entry.name
   }
@@ -105,7 +105,7 @@ export class CandidateHealth {
     return nowMs < this.ejectedUntilMs
   }
 
-  /** Rounded, so that a frame is written only when something that matters has changed; plans see what is written. */
+  /** Rounded, so that a frame is recorded only for a change that matters; plans use the recorded values. */
   signals(nowMs: number): Signals {
     const { state, window } = this.breaker
     const failures = window.second(nowMs)

@@ -6,18 +6,18 @@ import type { CandidateHealth } from './candidate.ts'
 export interface Peer {
   readonly requests: number
   readonly failures: number
-  /** Ejected already, or its breaker is not closed: it is out whatever is decided here. */
+  /** Ejected already, or its breaker is not closed: it is out in any case. */
   readonly out: boolean
 }
 
 /** Fewer calls are no evidence. */
 const MIN_REQUESTS = 20
-/** It fails at least this share, and this much more than its peers together. */
+/** Its failures have at least this share, and are this much above those of its peers together. */
 const MIN_SHARE = 0.2
 const FACTOR = 2
 const MARGIN = 0.1
 
-/** More than this share of a group out at once: nothing is wrong with single rows, so none is left out. */
+/** More than this share of a group out at once: the cause is not a single row, so none is left out. */
 export const PANIC_SHARE = 0.5
 const BASE_MS = 30_000
 const MOST_MS = 300_000
@@ -47,7 +47,7 @@ export const outliers = (peers: readonly Peer[]): number[] => {
   return found
 }
 
-/** Whether too many of a group of `size` rows are out for ejections to be heeded. */
+/** Whether too many of a group of `size` rows are out for ejections to apply. */
 export const isPanic = (out: number, size: number): boolean => out > size * PANIC_SHARE
 
 /**
@@ -67,7 +67,7 @@ export const ejectOutliers = (group: readonly CandidateHealth[], routable: numbe
   }))
   for (const index of outliers(peers)) {
     const candidate = group[index]!
-    // Long in good standing: it begins anew.
+    // Without an ejection for long: the count restarts.
     const again = nowMs - candidate.ejectedUntilMs < MOST_MS
     candidate.ejections = again ? candidate.ejections + 1 : 1
     candidate.ejectedUntilMs = nowMs + ejectionMs(candidate.ejections)

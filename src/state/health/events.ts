@@ -1,4 +1,4 @@
-// What is written down of breakers and probes.
+// Events of breakers and probes.
 import type { HealthEvent } from '../../domain/events/health.ts'
 import type { BreakerMove } from './breaker.ts'
 import type { CandidateHealth, Probe } from './candidate.ts'

@@ -15,7 +15,7 @@ interface Given {
 const KEPT = 10_000
 
 export class FeedbackMeans {
-  /** By what a repeat replaces: request and metric. Oldest first. */
+  /** By request and metric: a repeat replaces the earlier one. Oldest first. */
   readonly #given = new Map<string, Given>()
   #base: ReadonlyMap<string, FeedbackSum> = new Map()
   #changed = false

@@ -18,7 +18,7 @@ export interface Signals {
   readonly e2eMs: number | null
   readonly tokensPerSecond: number | null
   readonly inFlight: number
-  /** Share of its rate limit that is left as its provider reports it, 0 to 1. */
+  /** Share of its rate limit that is left by its provider's report, 0 to 1. */
   readonly headroom: number | null
   /** Mean feedback, -1 to 1. */
   readonly feedback: number | null
@@ -41,7 +41,7 @@ export interface Frame {
   /** 0: there are no observations. Grows by one with each renewal, within one process. */
   readonly number: number
   readonly atMs: number
-  /** By model id (a registry row belongs to one provider). Never throws; UNSEEN for one that was never called. */
+  /** By model id (a registry row belongs to one provider). Never throws; UNSEEN for one without a call. */
   signals(modelId: string): Signals
 }
 

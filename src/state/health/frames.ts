@@ -4,7 +4,7 @@ import { type Frame, type Signals, UNSEEN } from './frame.ts'
 
 const CODES = { closed: 0, open: 1, half_open: 2 } as const
 const STATES = ['closed', 'open', 'half_open'] as const
-/** Each so many frames are written whole, so that a reader need not begin at the first. */
+/** Each so many frames are recorded whole, so that a reader need not begin at the first. */
 export const WHOLE_EVERY = 60
 
 export const frameRow = (modelId: string, signals: Signals): FrameRow => [
@@ -70,7 +70,7 @@ export const frameEvents = (
   }))
 }
 
-/** Rows after one part of a frame, given those before it: what a reader of the log folds. A whole frame begins anew. */
+/** Rows after one part of a frame, given those before it: the fold of a log reader. A whole frame starts anew. */
 export const foldFrame = (rows: SignalRows, { whole, part, candidates }: FrameTaken): SignalRows => {
   const next = new Map(whole && part === 1 ? [] : rows)
   for (const row of candidates) next.set(row[0], signalsOf(row))

@@ -1,4 +1,5 @@
-// Further calls are a bounded share of traffic: an upstream that is down is not hammered by the requests that it fails.
+// Further calls are a bounded share of traffic: a failing upstream is not overloaded by repeats of the requests that it
+// fails.
 import { RollingPair } from '../../lib/collections/rolling-pair.ts'
 
 const BUCKETS = 10
@@ -12,7 +13,7 @@ export interface BudgetRule {
 
 /** Repeats of a call to the same candidate, of each provider. */
 export const RETRIES: BudgetRule = { share: 0.2, least: 10 }
-/** Calls to another candidate, of the whole process: breakers bound these too, so a request may well have one each. */
+/** Calls to another candidate, of the whole process: breakers bound these too, so each request may have one. */
 export const FALLBACKS: BudgetRule = { share: 1, least: 200 }
 
 export class RetryBudget {
@@ -25,7 +26,7 @@ export class RetryBudget {
     this.#calls.add(nowMs, 1, 0)
   }
 
-  /** Whether one more may be made now; counts it when it may. */
+  /** Whether a further call may be made now; counts it when it may. */
   take(nowMs: number): boolean {
     const { share, least } = this.rule
     if (this.#calls.second(nowMs) >= Math.max(least, share * this.#calls.first(nowMs))) return false

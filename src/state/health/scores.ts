@@ -1,7 +1,7 @@
-// The blended [0,1] rank of candidates: what `balanced` routes by and what `/admin/v1/scores` shows. Pure.
+// The blended [0,1] rank of candidates: `balanced` routes by it and `/admin/v1/scores` shows it. Pure.
 import type { Signals } from './frame.ts'
 
-/** How much each component counts. Only their proportions matter; all zero counts as all equal. */
+/** Weight of each component. Only their proportions matter; all zero counts as all equal. */
 export interface ScoreWeights {
   readonly cost: number
   readonly latency: number
@@ -14,11 +14,11 @@ export const DEFAULT_WEIGHTS: ScoreWeights = { cost: 0.25, latency: 0.25, health
 
 export type LatencyMetric = 'ttft' | 'e2e'
 
-/** What is compared of one candidate. */
+/** The compared values of one candidate. */
 export interface Scored {
-  /** What one request, or a million tokens, costs, in any unit that all candidates share; null: no price. */
+  /** The cost of one request, or of a million tokens, in any unit that all candidates share; null: no price. */
   readonly cost: number | null
-  /** Lower goes first. */
+  /** Lower values come first. */
   readonly priority: number
   readonly signals: Signals
 }
@@ -40,7 +40,7 @@ export interface Score {
 
 /** A candidate without observations is neither preferred nor avoided. */
 const UNKNOWN = 0.5
-/** Differences far below this are not worth a preference. */
+/** Differences far below this justify no preference. */
 const COST_GRAIN = 1e-9
 const LATENCY_GRAIN_MS = 20
 
@@ -80,7 +80,7 @@ export interface KnownScores {
   readonly feedback: Float64Array
 }
 
-/** Of candidates that are compared with each other; their `cost` is not looked at. */
+/** Of candidates that are compared with each other; their `cost` is not used. */
 export const knownScores = (candidates: readonly Scored[], metric: LatencyMetric): KnownScores => {
   const best = bestOf(candidates, metric)
   return {
@@ -104,7 +104,7 @@ export const ranks = (
   for (let i = 0; i < costs.length; i++) if (costs[i] !== null) cheapest = Math.min(cheapest, costs[i]!)
   const counted = counting(weights)
   const total = totalOf(counted)
-  const found = new Array<number>(costs.length) // grown one by one, twenty take four times as long
+  const found = new Array<number>(costs.length) // allocated at once: growing it one by one is much slower
   for (let i = 0; i < costs.length; i++) {
     const cost = costScore(costs[i]!, cheapest)
     found[i] = blended(cost, latency[i]!, health[i]!, priority[i]!, feedback[i]!, counted, total)
@@ -112,7 +112,7 @@ export const ranks = (
   return found
 }
 
-/** Of those compared. */
+/** The best values among those compared. */
 interface Best {
   readonly cost: number
   readonly latencyMs: number
@@ -153,7 +153,7 @@ const latencyMs = ({ ttftMs, e2eMs }: Signals, metric: LatencyMetric): number | 
 /** 1 for the best, half for twice as much. */
 const share = (best: number, value: number, grain: number): number => rounded((best + grain) / (value + grain))
 
-/** Weights that count: all equal where none does. */
+/** The effective weights: all equal where all are zero. */
 const counting = (weights: ScoreWeights): ScoreWeights => (totalOf(weights) > 0 ? weights : EQUAL)
 
 /** The weighted mean; the order of the sum is part of what was recorded. */

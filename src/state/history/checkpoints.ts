@@ -8,10 +8,10 @@ import { readSnapshot, snapshotPath } from './snapshot.ts'
 
 const FOLDER = 'history'
 const NAME = /^(\d{1,15})\.snapshot$/
-/** At most so many, and so many bytes of them; then the one goes that leaves the smallest gap. */
+/** Bounds of their number and of their bytes; beyond them the one goes that leaves the smallest gap. */
 const KEPT = 16
 const KEPT_BYTES = 1024 * 1024 * 1024
-/** Nearer to each other they save nothing. */
+/** Snapshots that are nearer to each other save nothing. */
 export const CHECKPOINT_RECORDS = 5_000
 
 export class Checkpoints {

@@ -19,7 +19,7 @@ export interface LogEntry {
   /** SHA-256 of its bytes; null for a record without any. */
   readonly id: string | null
   readonly verdict: RecordVerdict
-  /** Why it changed nothing; null for what counted or lost. */
+  /** Why it changed nothing; null for a record that counted or lost. */
   readonly reason: string | null
   /** When the log took it, Unix milliseconds. */
   readonly logAtMs: number
@@ -47,7 +47,7 @@ export interface LogDetail {
   readonly entry: LogEntry
   /** As in the log: with sealed values and digests. Not to be shown unmasked. */
   readonly events: readonly EventRecord[]
-  /** Rows before and after; [] for what did not count. At most `CHANGES_TOLD` of them. */
+  /** Rows before and after; [] for a record that did not count. At most `CHANGES_TOLD` of them. */
   readonly changes: readonly RowChange[]
   readonly changesTotal: number
 }

@@ -1,4 +1,4 @@
-// Answers questions about the past. Runs in the history thread, which reads the log by itself.
+// Replies to questions about the past. Runs in the history thread, which reads the log by itself.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
@@ -70,7 +70,7 @@ export interface HistoryDeps {
   readonly checkpoints: Pick<Checkpoints, 'before'>
   /** Where the index is stored between two starts, and whether this process may write there. */
   readonly kept?: { readonly dataDir: string; readonly writes: boolean }
-  /** Reads a state of the past for `past` questions: what `read` means and what it answers is its own affair. */
+  /** Reads a state of the past for `past` questions: `read` and the result are opaque to this module. */
   readPast(state: ControlState, point: PastPoint, read: unknown): unknown
   readonly signal: AbortSignal
 }
@@ -93,7 +93,7 @@ export class LogHistory {
     this.#past = new PastStates(deps.log, deps.macKey, deps.checkpoints, deps.signal)
   }
 
-  /** One at a time. Throws HistoryUnavailable when the answer would take too long now. */
+  /** One at a time. Throws HistoryUnavailable when the reply would take too long now. */
   async answer(question: Question): Promise<unknown> {
     try {
       const end = await this.#catchUp()
@@ -102,7 +102,7 @@ export class LogHistory {
       if (question.name === 'later') return await this.#later(question)
       return await this.#read(question.moment, question.read)
     } catch (error) {
-      // A log that reads otherwise than before is surveyed anew.
+      // The index of a log that reads otherwise than before is rebuilt.
       if (!(error instanceof HistoryUnavailable)) this.#forget()
       throw error
     }
@@ -114,7 +114,7 @@ export class LogHistory {
     this.#past = new PastStates(log, macKey, checkpoints, signal)
   }
 
-  /** Surveys up to the end that the log has now. */
+  /** Reads up to the present end of the log. */
   async #catchUp(): Promise<number> {
     const { log, signal } = this.deps
     const end = await log.end(CONTROL, 0)
@@ -229,7 +229,7 @@ export class LogHistory {
     return null
   }
 
-  /** What a record decides, or would have; null when it is none or cannot be trusted. */
+  /** The decision in a record; null when it is none or cannot be trusted. */
   #decisionOf({ value }: LogRecord): Decision | null {
     const verdict = value === null ? null : judge(GENESIS, value, this.deps.macKey)
     return verdict !== null && 'decision' in verdict ? verdict.decision : null

@@ -18,7 +18,7 @@ export interface PastState {
 }
 
 export class PastStates {
-  /** Newest use last. */
+  /** In the order of use, the newest last. */
   readonly #kept = new Map<number, PastState>()
 
   constructor(
@@ -75,7 +75,7 @@ export class PastStates {
   }
 }
 
-/** The records from one offset to below another, which the log has; makes room for other work now and then. */
+/** The records from one offset to below another, which the log holds; yields to other work now and then. */
 export async function* recordsOf(
   log: EventLog,
   from: number,

@@ -11,7 +11,7 @@ const INITIAL = 4_096
  * in all.
  */
 const BELIEVED_MS = 5_000
-/** Copies of one record, and clashes: more are not looked at. */
+/** Bound of the copies of one record, and clashes, that are read. */
 const MAX_CANDIDATES = 64
 
 /**
@@ -28,7 +28,7 @@ export type Surveyed = (typeof SURVEYED)[number]
 const COUNTED = SURVEYED.indexOf('counted')
 
 export class Survey {
-  /** The next offset to look at. */
+  /** The next offset to read. */
   next = 0
   tip = GENESIS
   /** By offset: the first 32 bits of the id. */
@@ -41,7 +41,7 @@ export class Survey {
 
   constructor(readonly macKey: Uint8Array) {}
 
-  /** What `bytes` gave. Null for what was written otherwise. */
+  /** The index of `bytes`. Null for other bytes. */
   static of(macKey: Uint8Array, bytes: Uint8Array): Survey | null {
     const view = Buffer.from(bytes) // a copy, so that it is aligned
     const next = view.length < HEAD_BYTES ? -1 : view.readUIntLE(1, COUNT_BYTES)
@@ -71,7 +71,7 @@ export class Survey {
     return Buffer.concat([head, ...columns])
   }
 
-  /** Looks at the record at `next`. */
+  /** Adds the record at `next`. */
   take({ offset, atMs, value }: LogRecord): void {
     if (offset !== this.next) throw new RangeError(`offset ${offset} cannot be surveyed at ${this.next}`)
     if (offset === this.#prints.length) this.#grow()
@@ -100,7 +100,7 @@ export class Survey {
     return this.#times[offset]!
   }
 
-  /** Offset of the last decision that was made by then, or null when there was none. */
+  /** Offset of the last decision up to that moment, or null when there was none. */
   offsetAt(momentMs: number): number | null {
     let [low, high] = [0, this.next]
     while (low < high) {
@@ -130,7 +130,7 @@ export class Survey {
     return found
   }
 
-  /** Whether the decision that counted last below `end` may be this one. */
+  /** Whether the last counted decision below `end` may be this one. */
   mayEnd(end: number, tip: string): boolean {
     const last = this.lastCounted(end)
     return last === null ? tip === GENESIS : this.#prints[last] === printOf(tip)
@@ -154,7 +154,7 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array | Uint32Array 
 
 const printOf = (id: string): number => Number.parseInt(id.slice(0, 8), 16) || 1
 
-/** The writer's time, which the rows show, while it fits that of the log; else the log's. */
+/** The writer's time, which the rows show, while it is consistent with log time; else log time. */
 const momentOf = (at: string, logAtMs: number): number => {
   const atMs = Date.parse(at)
   return atMs <= logAtMs && atMs >= logAtMs - BELIEVED_MS ? atMs : logAtMs

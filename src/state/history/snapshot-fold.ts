@@ -1,4 +1,4 @@
-// The fold of the snapshot thread: follows the log by itself and writes what it has folded.
+// The fold of the snapshot thread: follows the log by itself and writes snapshots of its state.
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import { type ChainFold, CONTROL, foldAgain } from '../fold.ts'
@@ -12,10 +12,10 @@ import type { FromSnapshotThread, SnapshotThreadStart } from './snapshot-worker.
  * Nothing waits for this fold: records are taken at intervals, which saves the log most of the work of being followed.
  */
 const FOLLOW_EVERY_MS = 200
-/** As many as the embedded log gives at once: then there are more. */
+/** As many as the embedded log delivers at once: then there are more. */
 const MANY_RECORDS = 256
 const FINISH_MS = 500
-/** One of very many rows is written when a part of them may have changed. */
+/** A snapshot of very many rows is due when a part of them may have changed. */
 const DUE_SHARE = 0.05
 
 export interface SnapshotFoldDeps {
@@ -25,7 +25,7 @@ export interface SnapshotFoldDeps {
   tell(message: FromSnapshotThread): void
 }
 
-/** How far the last snapshot goes, how many rows the next will have. */
+/** The end of the last snapshot, and the number of rows of the next. */
 export interface Written {
   readonly next: number
   readonly rows: number

@@ -7,7 +7,7 @@ import type { ThreadLog } from '../../log/thread-log.ts'
 import { type History, HistoryUnavailable, type Question, type QuestionName, type Questions } from './history-port.ts'
 import type { FromSnapshotThread, SnapshotThreadStart, ToSnapshotThread } from './snapshot-worker.ts'
 
-/** With what the thread opens its own log. */
+/** The options for the thread's own log. */
 export interface SnapshotOptions extends ThreadLog {
   /** `decisionMacKey` of the master key. */
   readonly macKey: Uint8Array
@@ -50,12 +50,12 @@ const EVERY_MS = 300_000
 const HELD_ROWS = 100_000
 const RESTART_MS = 5_000
 const REST_AFTER_MS = 5_000
-/** While the thread rests: how often it is looked whether a snapshot is due. */
+/** While the thread rests: interval between checks whether a snapshot is due. */
 const LOOK_MS = 1_000
 const STOP_LIMIT_MS = 5_000
 /** How long a stop waits for a thread that was started for the last snapshot. */
 const LAST_LIMIT_MS = 2_000
-/** Questions that the thread has not answered yet. */
+/** Bound of the questions without a reply. */
 const MAX_OPEN = 32
 const ANSWER_MS = 10_000
 
@@ -75,7 +75,7 @@ export const startSnapshots = (options: SnapshotOptions): Snapshots => new Snaps
 
 class SnapshotThread implements Snapshots {
   #worker: Worker | null
-  /** By number; null for one that its asker no longer waits for. */
+  /** By number; null for a question whose caller no longer waits. */
   readonly #open = new Map<number, Open | null>()
   #asked = 0
   #next: number | null = null
@@ -106,7 +106,7 @@ class SnapshotThread implements Snapshots {
     const number = ++this.#asked
     const { promise, resolve, reject } = Promise.withResolvers<Questions[Name]['answer']>()
     const limit = setTimeout(() => {
-      this.#open.set(number, null) // counts until it is answered
+      this.#open.set(number, null) // counts until its reply
       reject(new HistoryUnavailable(`it was not read within ${ANSWER_MS / 1_000} s`))
     }, ANSWER_MS)
     this.#open.set(number, { resolve: resolve as Open['resolve'], reject })

@@ -128,7 +128,7 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
     }
   }
   if (!suspected && !isResting && snapshots !== null) {
-    // Without its last records a snapshot is as good: the next start folds them.
+    // A snapshot without its last records is sufficient: the next start folds them.
     await snapshots.finish().catch((error) => tell({ tell: 'failed', problem: `the last records: ${String(error)}` }))
     snapshots.write(true)
   }

@@ -42,10 +42,10 @@ export interface Witness {
 }
 
 export interface LoadedSnapshot {
-  /** Where to go on, or null: fold from the start. */
+  /** Where to continue, or null: fold from the start. */
   readonly start: FoldStart | null
   readonly witness: Witness | null
-  /** Why a snapshot that is there is not used. */
+  /** Why an existing snapshot is not used. */
   readonly problem: string | null
 }
 
@@ -58,7 +58,7 @@ const NOTHING: LoadedSnapshot = { start: null, witness: null, problem: null }
 export const loadSnapshot = (dataDir: string, macKey: Uint8Array): Promise<LoadedSnapshot> =>
   readSnapshot(snapshotPath(dataDir), macKey)
 
-/** Where the snapshot of a data folder is. */
+/** The path of a data folder's snapshot. */
 export const snapshotPath = (dataDir: string): string => join(dataDir, FILE)
 
 /** The same, of any file that `writeSnapshot` has written. */
@@ -72,7 +72,7 @@ export const readSnapshot = async (path: string, macKey: Uint8Array): Promise<Lo
       : { ...NOTHING, problem: `cannot be read (${codeOf(error) ?? 'unknown'})` }
   }
   try {
-    // Read twice, through the one handle: nothing of it is believed before all of it is.
+    // Read twice, through the one handle: no part of it is used before the whole is verified.
     if (!(await isWhole(file, macKey))) return { ...NOTHING, problem: 'is damaged, or of another master key' }
     return await restored(file)
   } finally {
@@ -170,7 +170,7 @@ function* chunksOf(state: ControlState): IterableIterator<{ name: string; rows: 
   }
 }
 
-/** What a crash left behind. Other processes of the folder may be writing theirs, so only old ones go. */
+/** Removes drafts of a crash. Other processes of the folder may be writing theirs, so only old ones are removed. */
 const dropStaleDrafts = (dataDir: string, nowMs: number): void => {
   for (const name of readdirSync(dataDir)) {
     if (!name.startsWith(`${FILE}.`) || !name.endsWith('.draft')) continue

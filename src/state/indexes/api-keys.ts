@@ -1,10 +1,10 @@
-// Key digest -> active key: reads the table of keys, which is packed, and keeps what was looked up lately.
+// Key digest -> active key: reads the table of keys, which is packed, and caches recent lookups.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import { DigestCache } from '../../lib/collections/digest-cache.ts'
 import { isoMs } from '../../lib/time/iso-time.ts'
 import type { KeyEntry, KeyIndex, LiveState } from '../port.ts'
 
-/** What an entry is made of. */
+/** The fields that an entry needs. */
 const NEEDED = ['id', 'tenant_id', 'scopes', 'status', 'expires_at', 'routing_policy_id'] as const
 type NeededOfKey = Pick<ApiKeyRow, (typeof NEEDED)[number]>
 const NAMES: ReadonlySet<string> = new Set(NEEDED)

@@ -8,7 +8,7 @@ import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { isSendable } from '../../lib/text/storable-text.ts'
 import type { Catalogue, CatalogueEntry, DataKeys, LiveState } from '../port.ts'
 
-/** What the catalogue needs of a provider kind. */
+/** The facts of a provider kind that the catalogue needs. */
 export interface KindFacts {
   readonly needsCredential: boolean
   readonly defaultBaseUrl: string | null
@@ -31,7 +31,7 @@ export interface CatalogueDeps {
  */
 const ERASED_GRACE_MS = 5_000
 
-/** Opens the catalogue on what is folded, and keeps it up to date. Open the data keys first. */
+/** Opens the catalogue on the folded state, and keeps it up to date. Open the data keys first. */
 export const openCatalogue = (deps: CatalogueDeps): OpenCatalogue => new Registry(deps)
 
 export interface OpenCatalogue extends Catalogue {
@@ -273,7 +273,7 @@ const inOrder = (a: CatalogueEntry, b: CatalogueEntry): number =>
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/** Lists are replaced, not changed: a plan may hold one. */
+/** Lists are replaced, not changed: a plan may refer to one. */
 const insert = (index: Map<string, CatalogueEntry[]>, name: string, entry: CatalogueEntry): void => {
   const word = name.toLowerCase()
   index.set(word, [...(index.get(word) ?? []), entry].sort(inOrder))

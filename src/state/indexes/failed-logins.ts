@@ -6,10 +6,10 @@ const FAILURES = 5
 const WINDOW_MS = 900_000
 const FIRST_LOCK_MS = 900_000
 const LONGEST_LOCK_MS = 86_400_000
-/** Without a failure for so long after a lockout, the next one is the first again. */
+/** Without a failure for so long after a lockout, the next one counts as the first. */
 const FORGIVEN_MS = 86_400_000
 const MAX_SUBJECTS = 10_000
-/** How many are looked at for one that may go, when there are too many. */
+/** Number of entries that are checked for one to evict. */
 const EVICTION_LOOK = 64
 /** Bound of the announced failures: the announcement stays small. */
 const MAX_TOLD = 64
@@ -55,13 +55,16 @@ export class FailedLogins {
     return this.#entries.size
   }
 
-  /** Until when none of these subjects may try, or null when they may. */
+  /** Until when one of these subjects is locked, or null when none is. */
   lockedUntil(subjects: readonly string[], nowMs: number): number | null {
     const untilMs = Math.max(0, ...subjects.map((subject) => this.#entries.get(subject)?.lockedUntilMs ?? 0))
     return untilMs > nowMs ? untilMs : null
   }
 
-  /** Begins an attempt. False when those under way could already use up what is left: try again in a moment. */
+  /**
+   * Begins an attempt. False when the attempts under way could already use up the remaining failures: repeat in a
+   * moment.
+   */
   begin(subjects: readonly string[], nowMs: number): boolean {
     const entries = subjects.map((subject) => this.#touch(subject, nowMs))
     if (entries.some((entry) => this.#failures(entry, nowMs) + entry.open >= FAILURES)) return false
@@ -74,7 +77,7 @@ export class FailedLogins {
     for (const subject of subjects) this.#end(subject, nowMs)
   }
 
-  /** Ends an attempt that failed. Answers what is locked from now on. */
+  /** Ends an attempt that failed. Returns the subjects that are locked from now on. */
   failed(subjects: readonly string[], nowMs: number): Lockout[] {
     const locked: Lockout[] = []
     for (const subject of subjects) {
@@ -164,7 +167,7 @@ export class FailedLogins {
     return entry
   }
 
-  /** The oldest goes, but rather one that is locked no more and has nothing under way. */
+  /** Evicts the oldest, preferably one that is not locked and has no attempt under way. */
   #evict(nowMs: number): void {
     let looked = 0
     let oldest: string | null = null

@@ -3,7 +3,7 @@ import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import type { RateLimits, TenantRow } from '../../domain/access/tenant.ts'
 import type { KeyEntry, LiveState } from '../port.ts'
 
-/** The limits of one subject. Everything that names the subject shares them. */
+/** The limits of one subject. All rules that name the subject share them. */
 export interface LimitRule {
   readonly scope: 'key' | 'tenant' | 'policy'
   /** `<scope>:<id>`. */
@@ -30,7 +30,7 @@ export const limitRule = (scope: LimitRule['scope'], id: string, limits: RateLim
  */
 export type RulesOf = (key: KeyEntry, ofPolicies: readonly LimitRule[]) => readonly LimitRule[]
 
-/** The rules of the last request: those of a key come in runs. */
+/** The rules of the last request: requests of a key come in runs. */
 interface Together {
   readonly own: LimitRule | undefined
   readonly ofTenant: LimitRule | undefined

@@ -8,28 +8,28 @@ import type { FoldedBatch, LiveState } from '../port.ts'
 import { CappedBudgets } from './hard-caps.ts'
 import type { Disabled, EndpointScope, HardCaps, OverridesInForce, Steering } from './steering.ts'
 
-/** What belongs to no tenant. */
+/** The owner key of rows without a tenant. */
 const GLOBAL = ''
 
-/** Opens it on what is folded, and keeps it up to date for the life of the live state. */
+/** Opens it on the folded state, and keeps it up to date for the life of the live state. */
 export const createSteering = (live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>): Steering =>
   new LiveSteering(live)
 
-/** What one tenant's overrides come to, and while: nothing of them expires from `fromMs` up to `untilMs`. */
+/** The merged overrides of one tenant: valid from `fromMs` up to `untilMs`, since none expires between. */
 interface Held {
   readonly value: OverridesInForce
   readonly fromMs: number
   readonly untilMs: number
 }
 
-/** The rows that decide and are enabled, with the order of their arrival. */
+/** The rows that decide and are enabled, in the order of their arrival. */
 interface Standing {
   readonly row: OverrideRow
   readonly order: number
   readonly expiresAtMs: number
 }
 
-/** An alias as it was written. */
+/** An alias in its written form. */
 interface Aliased {
   readonly alias: string
   readonly scope: EndpointScope
@@ -158,7 +158,7 @@ class LiveSteering implements Steering {
   }
 }
 
-/** The sum of overrides in force: what is refused adds up, the lowest cap holds. */
+/** The union of the overrides in force: refusals add up, the lowest cap holds. */
 class Merged implements Omit<OverridesInForce, 'ids' | 'hardCaps'> {
   readonly killedProviderIds = new Set<string>()
   readonly blockedModels = new Set<string>()

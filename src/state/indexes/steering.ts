@@ -1,4 +1,4 @@
-// What operators steer requests with, as the hot path sees it: endpoint scopes, and the overrides in force.
+// Steering of requests by operators, for the hot path: endpoint scopes, and the overrides in force.
 
 /**
  * An endpoint scope: what an application selects with `X-Gateway-Endpoint`, or with one of its aliases as the model.
@@ -47,11 +47,11 @@ export interface OverridesInForce {
   readonly disabled: ReadonlySet<Disabled>
   /** Of single subjects (`model:<name>`, `key:<id>`, `endpoint:<slug>`). */
   readonly disabledOf: ReadonlyMap<string, ReadonlySet<Disabled>>
-  /** Not overrides, and in force like them: they may change between two attempts too. Null: no budget has one. */
+  /** No overrides, but in force like them: they may change between two attempts too. Null: no budget has one. */
   readonly hardCaps: HardCaps | null
 }
 
-/** What a single request may cost by the budgets (`hard_cap_usd`) of one tenant that are in use. Nano-USD. */
+/** The most that a single request may cost by the budgets (`hard_cap_usd`) of one tenant that are in use. Nano-USD. */
 export interface HardCaps {
   /** Ids of the budgets, in the order of the log. */
   readonly budgetIds: readonly string[]
@@ -97,7 +97,7 @@ export interface Steering {
   overrides(tenantId: string, nowMs: number): OverridesInForce
 }
 
-/** Nothing is steered. */
+/** Without scopes and overrides. */
 export const UNSTEERED: Steering = {
   endpoint: () => null,
   endpointOfAlias: () => null,

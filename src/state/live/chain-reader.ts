@@ -57,7 +57,7 @@ export class Listeners {
   }
 }
 
-// What leads from one state to another, when a fold is replaced by one that read the log again.
+// The changes from one state to another, when a fold is replaced by one that read the log again.
 
 const UNFOLLOWED: readonly string[] = ['causes', ...RETIRED_TEXTS]
 
@@ -83,7 +83,7 @@ const SHORTER_TIMES = 3
 const MAX_START_WAIT_MS = 30_000
 const MAX_REREAD_WAIT_MS = 300_000
 
-/** Something that only reading again from the start can settle. */
+/** A problem that only reading again from the start can settle. */
 class Suspicion extends Error {}
 
 export class ChainReader {
@@ -103,7 +103,7 @@ export class ChainReader {
   #target: number | null = null
   #ignored = 0
   #graced = false
-  /** Still among the records that the snapshot holds. */
+  /** Still among the records that the snapshot contains. */
   #remembering: boolean
   #following = new AbortController()
   #work: Promise<unknown> = Promise.resolve()
@@ -135,7 +135,7 @@ export class ChainReader {
     this.changed.tell()
   }
 
-  /** Follows the log for ever; what goes wrong is retried, suspected or, at start, refused. */
+  /** Follows the log for ever; an error leads to a retry, a suspicion or, at start, a refusal. */
   async #run(): Promise<void> {
     const { diagnostics, endMayLag = false } = this.deps
     const { signal } = this.#closing
@@ -174,7 +174,7 @@ export class ChainReader {
     this.#following = new AbortController()
     const rest = politeness()
     try {
-      // What the snapshot holds is remembered byte for byte.
+      // Records of the snapshot are stored byte for byte.
       const aheadUntil = this.#remembering ? 0 : this.fold.recentFrom
       for await (const batch of controlBatches(this.deps, from, aheadUntil, this.#following.signal)) {
         this.#takeBatch(batch)
@@ -328,7 +328,7 @@ export class ChainReader {
     this.changed.tell()
   }
 
-  /** Confirms the end every few seconds; a log that stays shorter than what was folded has lost its tail. */
+  /** Confirms the end every few seconds; a log that stays shorter than the fold has lost its tail. */
   async #confirm(): Promise<void> {
     const { confirmEveryMs = CONFIRM_EVERY_MS, diagnostics } = this.deps
     const { signal } = this.#closing
@@ -350,7 +350,7 @@ export class ChainReader {
     }
   }
 
-  /** With a snapshot, a log that does not answer does not hold the start. */
+  /** With a snapshot, a log that does not respond does not delay the start. */
   async #grace(): Promise<void> {
     if (this.snapshot.start === null) return
     const { graceMs = 2_000 } = this.deps

@@ -40,7 +40,7 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
   return liveFrom(deps, snapshot, known)
 }
 
-/** The same, of a snapshot that is at hand. */
+/** The same, of a snapshot that is loaded already. */
 export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: KnownChain): LiveChain => {
   const reader = new ChainReader(deps, snapshot, known)
   reader.start()
@@ -53,7 +53,7 @@ export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: KnownC
 const farther = (noted: ChainPosition | null, kept: ChainPosition | null): ChainPosition | null =>
   noted === null || (kept !== null && kept.next > noted.next) ? kept : noted
 
-/** The reader as the rest of the gateway sees it. */
+/** The interface of the reader for the rest of the gateway. */
 class Live implements LiveChain {
   readonly control: ControlReader = {
     table: <Name extends TableName>(name: Name): TableReader<Rows[Name]> => this.#reader.fold.state.table(name),

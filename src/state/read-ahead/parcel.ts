@@ -7,7 +7,7 @@ import type { LogRecord } from '../../log/port.ts'
 import type { RecordRead } from '../fold.ts'
 
 export const PARCEL_RECORDS = 512
-/** So that few long records are a parcel too. */
+/** The second bound of a parcel, so that few long records are a parcel too. */
 const PARCEL_CHARACTERS = 1_048_576
 const RECORD_ELEMENTS = 5
 /**
@@ -48,7 +48,7 @@ export class AheadPacker {
     return this.#texts.length >= PARCEL_RECORDS || this.#characters >= PARCEL_CHARACTERS
   }
 
-  /** The parcel of what was added since the last one; null: nothing. */
+  /** The parcel of the records since the last one; null: there are none. */
   take(): string | null {
     if (this.#texts.length === 0) return null
     const parcel = `[${this.#texts.length},${this.#texts.join(',')},${this.#mark}]`
@@ -59,7 +59,7 @@ export class AheadPacker {
   }
 }
 
-/** How many records a parcel holds. */
+/** Number of records in a parcel. */
 export const countOf = (parcel: string): number => Number.parseInt(parcel.slice(1, 12), 10)
 
 /**

@@ -7,11 +7,11 @@ import { CONTROL, type RecordRead } from '../fold.ts'
 import { countOf, unpack } from './parcel.ts'
 import { AheadThread } from './thread.ts'
 
-/** With what the thread opens its own log. */
+/** The options for the thread's own log. */
 export interface AheadOptions extends ThreadLog {
-  /** Fewer records are not worth a thread. */
+  /** With fewer records no thread is started. */
   readonly fromRecords?: number
-  /** A thread that gives nothing for so long is not waited for. */
+  /** A thread that sends nothing for so long is not waited for. */
   readonly silenceMs?: number
 }
 
@@ -22,9 +22,9 @@ export interface AheadDeps {
   readonly ahead?: AheadOptions
 }
 
-/** The start of the thread is paid back by some twenty thousand. */
+/** A thread pays off only beyond some twenty thousand records. */
 const WORTH_RECORDS = 50_000
-/** The share that is read here while the thread starts: a quarter of a second's worth of fifty thousand or more. */
+/** The share that is read here while the thread starts. */
 const OWN_SHARE = 1 / 3
 const OWN_RECORDS = 16_384
 

@@ -3,7 +3,7 @@ import { ownModuleUrl } from '../../lib/own-files.ts'
 import type { ThreadLog } from '../../log/thread-log.ts'
 import type { AheadSpan, FromAhead, ToAhead } from './worker.ts'
 
-/** Parcels that are read and not folded: a megabyte or so each at most. */
+/** Bound of the parcels that are read and not folded: a megabyte or so each at most. */
 const PARCELS = 4
 const STOP_LIMIT_MS = 2_000
 /**

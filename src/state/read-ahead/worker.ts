@@ -5,7 +5,7 @@ import { openThreadLog, type ThreadLog } from '../../log/thread-log.ts'
 import { CONTROL } from '../fold.ts'
 import { AheadPacker } from './parcel.ts'
 
-/** What is read: the records from `from` up to the one before `until`. */
+/** The records to read: from `from` up to the one before `until`. */
 export interface AheadSpan {
   readonly from: number
   readonly until: number
@@ -24,7 +24,7 @@ export type FromAhead = string | { readonly tell: 'ended'; readonly problem: str
 declare const self: Worker
 
 const stopping = new AbortController()
-/** Parcels for which there is room. */
+/** Number of parcels that may still be sent. */
 let room = 0
 let onRoom: (() => void) | null = null
 

@@ -46,7 +46,7 @@ export interface KeptFile {
 
 const NOTHING: KeptFile = { records: [], bytes: 0 }
 
-/** The records of one file up to its first flaw: a crash may have torn the last frame. */
+/** The records of one file up to its first error: a crash may have torn the last frame. */
 export const readKeptFile = (path: string): KeptFile => {
   const bytes = readOrNull(path)
   if (bytes === null) return NOTHING

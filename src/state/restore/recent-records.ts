@@ -2,7 +2,7 @@
 // tail that is appended again unchanged counts again), and for the offset of a recent decision.
 import type { LogRecord } from '../../log/port.ts'
 
-/** At most this many records and this many bytes: whichever is reached first. */
+/** Bounds of records and of bytes: whichever is reached first. */
 export const RECENT_RECORDS = 10_000
 export const RECENT_BYTES = 64 * 1024 * 1024
 
@@ -38,7 +38,7 @@ export class RecentRecords {
     while (this.#bytes > RECENT_BYTES) this.#dropOldest()
   }
 
-  /** The record at that offset turned out to be a decision that counted. */
+  /** The record at that offset is a decision that counted. */
   counts(id: string, offset: number): void {
     const kept = this.#at(offset)
     if (kept === undefined) return
@@ -72,7 +72,7 @@ export class RecentRecords {
     if (kept.counted !== null) this.#offsets.delete(kept.counted)
   }
 
-  /** The records begin again elsewhere: at a snapshot's window, or a second reading of it. */
+  /** The records restart at another offset: at a snapshot's window, or a second reading of it. */
   #clear(offset: number): void {
     this.#ring.length = 0
     this.#offsets.clear()

@@ -49,7 +49,7 @@ class Keeper {
       if (step.kind === 'counts') this.#flushSoon()
     })
     this.#timer = setInterval(() => {
-      this.#flush() // also what was not a decision, and what failed
+      this.#flush() // also records that are no decisions, and records that failed
       this.#sync()
     }, SYNC_MS)
     this.#timer.unref()
@@ -79,7 +79,7 @@ class Keeper {
 
   #flush(): void {
     const { live, diagnostics } = this.deps
-    if (live.status().phase !== 'live') return // on the way there, or not the log that it was
+    if (live.status().phase !== 'live') return // on the way to the end, or a log under suspicion
     if (performance.now() - this.#failedAtMs < RETRY_MS) return
     try {
       if (this.#file === null || live.state !== this.#of) this.#open()
@@ -97,7 +97,7 @@ class Keeper {
     let next = this.#next
     for (const { offset, value, counted } of live.recentRecords(next)) {
       if (offset !== next) {
-        this.#beginAnew() // not written for so long that some are recent no more
+        this.#beginAnew() // not written for so long that some records are no longer recent
         return
       }
       frames.push(keptFrame({ offset, value, counted }))
@@ -128,7 +128,7 @@ class Keeper {
       this.#beginAnew()
       return
     }
-    // What follows the last decision is written again: a crash may have torn it.
+    // Records behind the last decision are written again: a crash may have torn them.
     const kept = records.slice(0, records.indexOf(last) + 1)
     this.#records = kept.length
     this.#bytes = kept.reduce((sum, record) => sum + keptFrame(record).length, 0)
@@ -137,7 +137,7 @@ class Keeper {
     this.#file = openSync(newer, 'a', 0o600)
   }
 
-  /** With all recent records, beside what is there until they are written. */
+  /** Begins new files with all recent records, beside the existing ones until they are written. */
   #beginAnew(): void {
     this.#close()
     const { newer, older } = keptFiles(this.deps.dataDir)
@@ -173,7 +173,7 @@ class Keeper {
     this.#syncing = true
     fdatasync(file, (error) => {
       this.#syncing = false
-      // A file that was closed meanwhile is the older one: it is on its way to the disk.
+      // A file that was closed meanwhile is the older one: its sync is under way.
       if (error !== null && this.#file === file) this.deps.diagnostics.warn('control_records_not_synced', { error })
     })
   }

@@ -12,7 +12,7 @@ export interface RestoreDeps {
   readonly log: EventLog
   /** `decisionMacKey` of the master key. */
   readonly macKey: Uint8Array
-  /** What the data folder keeps, oldest first. */
+  /** The stored records of the data folder, oldest first. */
   readonly kept: readonly KeptRecord[]
   readonly signal: AbortSignal
 }
@@ -22,10 +22,10 @@ export type RestorePlan =
   | { readonly kind: 'whole'; readonly end: number; readonly tip: string }
   | {
       readonly kind: 'lost'
-      /** The end of the log, and the decision that it ends with; GENESIS: it is empty. */
+      /** The end of the log, and its last decision; GENESIS: it is empty. */
       readonly end: number
       readonly tip: string
-      /** What is to be appended, and how many decisions that makes. The last one is `newTip`. */
+      /** The records to append, and the number of decisions among them. The last one is `newTip`. */
       readonly tail: readonly KeptRecord[]
       readonly decisions: number
       readonly newTip: string
