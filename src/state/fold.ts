@@ -224,7 +224,8 @@ export const foldAgain = async (log: EventLog, macKey: Uint8Array, signal: Abort
       if (record.offset >= end) break
       if (record.offset !== fold.next) {
         throw new LogReplaced(
-          `${CONTROL} has no records from ${fold.next} to ${record.offset}: it is kept for ever, so it was cut; restore it`,
+          `${CONTROL} has no records from ${fold.next} to ${record.offset}: it is kept for ever, so it was cut; ` +
+            'restore it',
         )
       }
       fold.take(record, true)

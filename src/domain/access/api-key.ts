@@ -219,8 +219,11 @@ export const decideApiKey = (state: ControlReader, command: ApiKeyCommand): Even
     if (row.status === 'revoked') throw new Rejection('conflict', 'a revoked key cannot be rotated')
     if (row.digest === command.digest) return []
     if (command.nowMs !== undefined && hasExpired(row, command.nowMs)) {
-      const message = `"expires_at" is past (${row.expires_at}): the new secret would not work either; set it anew first`
-      throw new Rejection('conflict', message, 'expires_at')
+      throw new Rejection(
+        'conflict',
+        `"expires_at" is past (${row.expires_at}): the new secret would not work either; set it anew first`,
+        'expires_at',
+      )
     }
     // The caller that rotates holds the new secret, with all scopes of the key.
     requireGrantable(command.granter, row.scopes)

@@ -41,6 +41,7 @@ export const requireWayIn = (state: ControlReader, events: readonly EventRecord[
     return
   throw new Rejection(
     'conflict',
-    'this would lock everybody out: no other key with the scope "*" works, and there is no other operator; first issue such a key (POST /admin/v1/keys) or make an operator (POST /admin/v1/operators)',
+    'this would lock everybody out: no other key with the scope "*" works, and there is no other operator; first ' +
+      'issue such a key (POST /admin/v1/keys) or make an operator (POST /admin/v1/operators)',
   )
 }

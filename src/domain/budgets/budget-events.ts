@@ -34,11 +34,13 @@ const Instance = text('The process’s name, kept over restarts.')
 
 const terms = {
   height: count(
-    'Grows with every decision about the budget. The first copy of a height counts, and a request that names another than the account’s is refused.',
+    'Grows with every decision about the budget. The first copy of a height counts, and a request that names ' +
+      'another than the account’s is refused.',
   ),
   limits_height: t.Optional(
     count(
-      'Of the last decision that set its limits or how they hold: those that were made since it was closed open it. Left out: `height`.',
+      'Of the last decision that set its limits or how they hold: those that were made since it was closed open ' +
+        'it. Left out: `height`.',
     ),
   ),
   limit_nano_usd: nullable('Limit of money; null: none.'),
@@ -62,7 +64,8 @@ export const AccountOpened = t.Object({
   forgotten: t.Optional(
     t.Boolean({
       description:
-        'What was spent in this window before may have expired from the log: it is closed until its limits are set again.',
+        'What was spent in this window before may have expired from the log: it is closed until its limits are set ' +
+        'again.',
     }),
   ),
 })
@@ -157,7 +160,8 @@ export const AccountStated = t.Composite([
     }),
     part: t.Optional(
       count(
-        'An account of very many holders is stated in several records: which of them this is, from 0. They differ in `holders` alone.',
+        'An account of very many holders is stated in several records: which of them this is, from 0. They differ ' +
+          'in `holders` alone.',
       ),
     ),
     carried: amount('Spent in an overlapping window of the same budget, before its window was changed.'),
@@ -206,7 +210,8 @@ export const InstanceRetired = t.Object({
     t.Array(AccountId, {
       maxItems: MOST_RETIRED_ACCOUNTS,
       description:
-        'Its holders in these accounts alone: one of several records, of which the last names none. Left out: in all accounts.',
+        'Its holders in these accounts alone: one of several records, of which the last names none. Left out: in ' +
+        'all accounts.',
     }),
   ),
 })

@@ -67,7 +67,9 @@ export const requireFewBudgets = (state: ControlReader, tenantId: string, target
   const inUse = budgets.find('target', targetKey(tenantId, target)).filter((id) => budgets.get(id)!.enabled)
   if (inUse.length < MOST_OF_TARGET) return
   const what = target.type === 'endpoint' ? 'endpoint scope' : target.type
-  const message = `this ${what} has ${inUse.length} budgets that are in use, and may have ${MOST_OF_TARGET}: no request may fall under more than ${MOST_ACCOUNTS}`
+  const message =
+    `this ${what} has ${inUse.length} budgets that are in use, and may have ${MOST_OF_TARGET}: no request may fall ` +
+    `under more than ${MOST_ACCOUNTS}`
   throw new Rejection('invalid', message, 'scope')
 }
 

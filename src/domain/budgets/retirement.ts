@@ -75,12 +75,14 @@ export const decideRetirement = (
   if (isLive)
     throw new Rejection(
       'conflict',
-      `the instance "${id}" is live: it announces itself. Stop it first, and retire it when it has been silent for a minute and a half`,
+      `the instance "${id}" is live: it announces itself. Stop it first, and retire it when it has been silent for ` +
+        'a minute and a half',
     )
   if (spokeAgoS !== null)
     throw new Rejection(
       'conflict',
-      `the instance "${id}" wrote to the log ${spokeAgoS} s ago: stop it first, and retire it a minute and a half later`,
+      `the instance "${id}" wrote to the log ${spokeAgoS} s ago: stop it first, and retire it a minute and a half ` +
+        'later',
     )
   return [{ type: 'instance.given_up', data: { id, reason } }]
 }

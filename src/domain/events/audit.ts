@@ -21,7 +21,8 @@ export const AuditRecorded = t.Object({
       tenant_id: Nullable(t.String(), 'The tenant that it belongs to.'),
       before: t.Unknown({
         description:
-          'The row, secrets masked; null when there was none, or when the event would be too large with it (`truncated`).',
+          'The row, secrets masked; null when there was none, or when the event would be too large with it ' +
+          '(`truncated`).',
       }),
       after: t.Unknown({ description: 'The row afterwards, likewise; null when it was deleted.' }),
       removed: t.Record(t.String(), t.Integer({ minimum: 0 }), { description: 'Rows that fell with it, by table.' }),

@@ -92,14 +92,16 @@ export const FrameTaken = t.Object({
   ...at,
   whole: t.Boolean({
     description:
-      'True: its parts hold every candidate that anything is known of. False: those that changed since the frame before.',
+      'True: its parts hold every candidate that anything is known of. False: those that changed since the frame ' +
+      'before.',
   }),
   part: t.Integer({ minimum: 1, description: 'From 1.' }),
   parts: t.Integer({ minimum: 1, description: 'How many records make this frame.' }),
   candidates: t.Array(FrameRow, {
     maxItems: FRAME_ROWS,
     description:
-      '`[model id, breaker (0 closed, 1 open, 2 half open), ejected, cooling down, health, first token ms, total ms, tokens per second, in flight, headroom, feedback]`, as the plans of the frame saw it.',
+      '`[model id, breaker (0 closed, 1 open, 2 half open), ejected, cooling down, health, first token ms, total ' +
+      'ms, tokens per second, in flight, headroom, feedback]`, as the plans of the frame saw it.',
   }),
 })
 export type FrameTaken = Static<typeof FrameTaken>

@@ -27,7 +27,8 @@ export const Outcome = t.Union(
   ],
   {
     description:
-      '`success`, `error` (upstream or gateway), `canceled` (the client left), `interrupted` (failed after the first byte), `denied` (refused by the gateway), ' +
+      '`success`, `error` (upstream or gateway), `canceled` (the client left), `interrupted` (failed after the ' +
+      'first byte), `denied` (refused by the gateway), ' +
       '`cached`, `orphaned` (closed after a crash).',
   },
 )
@@ -57,7 +58,8 @@ export const RequestFacts = t.Object({
     t.String({
       maxLength: 32,
       description:
-        'What the gateway called a provider for by itself (`test`, `detection`): no tenant’s inference, though its cost is as real. Absent: a client’s request.',
+        'What the gateway called a provider for by itself (`test`, `detection`): no tenant’s inference, though its ' +
+        'cost is as real. Absent: a client’s request.',
     }),
   ),
 })
@@ -96,7 +98,8 @@ export const Decision = t.Object(
     own_words: t.Optional(
       t.Record(t.String(), t.Integer({ minimum: 0 }), {
         description:
-          'What was said in the own words of some upstream that adds to an answer, by its name there; 0: as much as the model gives.',
+          'What was said in the own words of some upstream that adds to an answer, by its name there; 0: as much ' +
+          'as the model gives.',
       }),
     ),
     policy: t.Optional(text('The policy that a routing header asked for.')),
@@ -120,7 +123,8 @@ export const Decision = t.Object(
       t.Array(t.Integer({ minimum: 0 }), {
         maxItems: 64,
         description:
-          'Places of the eligible candidates, the first one to be called first, before health was considered. Left out: as they stand.',
+          'Places of the eligible candidates, the first one to be called first, before health was considered. Left ' +
+          'out: as they stand.',
       }),
     ),
   },
@@ -161,7 +165,8 @@ const reserves = () =>
   t.Array(BudgetPart, {
     maxItems: MOST_ACCOUNTS,
     description:
-      'What the request may come to with this attempt, of each account of a budget: an outcome that is never written charges this.',
+      'What the request may come to with this attempt, of each account of a budget: an outcome that is never ' +
+      'written charges this.',
   })
 
 export const RequestAdmitted = t.Composite([
@@ -192,7 +197,8 @@ export const RequestExtended = t.Object({
   id: text('The request.'),
   n: t.Integer({ minimum: 1, description: 'The attempt that goes on.' }),
   reserved_nano_usd: countOrNull(
-    'What is reserved for this attempt now, in place of what its own record says, nano-USD. Null: the model has no price.',
+    'What is reserved for this attempt now, in place of what its own record says, nano-USD. Null: the model has no ' +
+      'price.',
   ),
   budget: t.Optional(reserves()),
 })
@@ -213,7 +219,8 @@ export const CostBasis = t.Union(
   ],
   {
     description:
-      'How well the cost is known, of its part that is known least. `provider_reported`: the provider said what it charges. `measured`: the provider reported usage. ' +
+      'How well the cost is known, of its part that is known least. `provider_reported`: the provider said what it ' +
+      'charges. `measured`: the provider reported usage. ' +
       '`estimated`: the gateway’s estimate. `unpriced`: tokens known, price not. `none`: nothing was called.',
   },
 )
@@ -258,7 +265,8 @@ export const RequestSettled = t.Composite([
   RequestFacts,
   t.Object({
     admission: textOrNull(
-      'Id of the admission’s record, `<instance>.<epoch>.<sequence>`; null when refused before admission. The first settlement of an admission in log order is the outcome.',
+      'Id of the admission’s record, `<instance>.<epoch>.<sequence>`; null when refused before admission. The ' +
+        'first settlement of an admission in log order is the outcome.',
     ),
     outcome: Outcome,
     status: t.Integer({ description: 'HTTP status that the client got.' }),
@@ -277,11 +285,13 @@ export const RequestSettled = t.Composite([
     reasoning_tokens: countOrNull('Of the answer’s tokens, those that were reasoning.'),
     raw_usage: t.Unknown({ description: 'The upstream’s usage object as it came, at most 4 KiB.' }),
     cost_nano_usd: countOrNull(
-      'Cost in nano-USD (1 USD is 1,000,000,000), of all attempts together that were billed or may have been. Null: not known.',
+      'Cost in nano-USD (1 USD is 1,000,000,000), of all attempts together that were billed or may have been. ' +
+        'Null: not known.',
     ),
     cost_basis: CostBasis,
     price_version: textOrNull(
-      'Revision of the model row whose prices were used for the last attempt, or were in force when the provider said its own.',
+      'Revision of the model row whose prices were used for the last attempt, or were in force when the provider ' +
+        'said its own.',
     ),
     latency_ms: count('From arrival to the outcome.'),
     ttft_ms: countOrNull('From arrival to the first content.'),

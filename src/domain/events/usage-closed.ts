@@ -8,7 +8,8 @@ const count = (description: string) => t.Integer({ description })
 export const UsageClosedCell = t.Object({
   dimension: t.String({
     description:
-      '`total`; `model` (`name` is the provider); `key`, `endpoint`, `policy`, `code`, `purpose`, of which `name` is the id, slug or code.',
+      '`total`; `model` (`name` is the provider); `key`, `endpoint`, `policy`, `code`, `purpose`, of which `name` ' +
+      'is the id, slug or code.',
   }),
   tenant_id: t.String({ description: '`*`: all tenants together. Empty: no tenant, the gateway itself.' }),
   name: t.String({ description: 'What the dimension says; empty for none.' }),
@@ -35,7 +36,8 @@ export const UsageClosedCell = t.Object({
   billed_nano_usd: count('What was booked for those attempts, nano-USD.'),
   latency: t.String({
     description:
-      'Histogram of milliseconds, `bin count bin count ...`: the bins are those of projections/usage/histogram.ts, for ever.',
+      'Histogram of milliseconds, `bin count bin count ...`: the bins are those of projections/usage/histogram.ts, ' +
+      'for ever.',
   }),
   ttft: t.String({ description: 'The same of the time to the first content.' }),
 })
@@ -46,11 +48,13 @@ export const UsageClosed = t.Object({
   sequence: t.Integer({
     minimum: 1,
     description:
-      '1, and one more each time that outcomes of the day came in after it was closed: the set with the highest one holds all, and takes the place of those before.',
+      '1, and one more each time that outcomes of the day came in after it was closed: the set with the highest ' +
+      'one holds all, and takes the place of those before.',
   }),
   offsets: t.Array(t.Tuple([t.Integer({ minimum: 0 }), t.Integer({ minimum: 0 })]), {
     description:
-      '`[partition, offset]`: the set holds the outcomes of the day in `gateway.requests.v1` below these offsets, and no others. Of two sets of one sequence the one that is farther holds.',
+      '`[partition, offset]`: the set holds the outcomes of the day in `gateway.requests.v1` below these offsets, ' +
+      'and no others. Of two sets of one sequence the one that is farther holds.',
   }),
   part: t.Integer({ minimum: 1, description: 'A set is several records, numbered from 1.' }),
   last: t.Boolean({ description: 'The set is complete with this part.' }),

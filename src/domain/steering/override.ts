@@ -139,7 +139,9 @@ const requireOwnToChange = (
     throw new Rejection('forbidden', message, 'tenant_id')
   }
   if (standing === null || standing.writer_tenant_id !== null) return
-  const message = `the override ${standing.id} was imposed with the scope "*", and is changed or taken back with that scope alone`
+  const message =
+    `the override ${standing.id} was imposed with the scope "*", ` +
+    'and is changed or taken back with that scope alone'
   throw new Rejection('forbidden', message, param)
 }
 

@@ -47,7 +47,10 @@ export const masterKeysFrom = (read: ReadMasterKeys): MasterKeys => {
     },
     missing({ key_id, subject, master }) {
       const held = [...known.keys()].join(', ') || 'none'
-      return `the data key ${key_id} (of ${subject}) is wrapped by the master key ${master}, this instance has ${held}: set security.master_key to that one`
+      return (
+        `the data key ${key_id} (of ${subject}) is wrapped by the master key ${master}, this instance has ${held}: ` +
+        'set security.master_key to that one'
+      )
     },
     fingerprints: () => now().map(({ fingerprint }) => fingerprint),
   }

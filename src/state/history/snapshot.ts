@@ -96,9 +96,10 @@ const restored = async (file: FileHandle): Promise<LoadedSnapshot> => {
         const problem = `is of fold version ${first.fold_version}, this build has ${FOLD_VERSION}`
         return { start: null, witness: witnessOf(first), problem }
       }
-      if ((first.event_version ?? 1) > EVENT_VERSION) {
+      const version = first.event_version ?? 1
+      if (version > EVENT_VERSION) {
         // Events that only its build supports are folded into the rows without a trace. A fold of the log shows them.
-        const problem = `was written by a build with event version ${first.event_version}, this one has ${EVENT_VERSION}`
+        const problem = `was written by a build with event version ${version}, this one has ${EVENT_VERSION}`
         return { start: null, witness: witnessOf(first), problem }
       }
       header = first

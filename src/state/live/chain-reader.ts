@@ -202,7 +202,8 @@ export class ChainReader {
       const step = this.fold.take(record)
       if (step.kind === 'orphan') {
         throw new Suspicion(
-          `offset ${record.offset} of ${CONTROL} was decided on ${step.parent.slice(0, 12)}, which this instance has never seen`,
+          `offset ${record.offset} of ${CONTROL} was decided on ${step.parent.slice(0, 12)}, which this instance ` +
+            'has never seen',
         )
       }
       this.#told(step, record)

@@ -81,7 +81,8 @@ const firstOf = async ({ log, macKey }: StartChainDeps, signal: AbortSignal): Pr
   signal.throwIfAborted()
   if (forged > 0) {
     throw new ControlLogRefused(
-      `${CONTROL} holds records, but none was written with this master key: set security.master_key to the one of this installation`,
+      `${CONTROL} holds records, but none was written with this master key: set security.master_key to the one of ` +
+        'this installation',
     )
   }
   return null

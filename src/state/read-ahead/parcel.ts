@@ -22,6 +22,8 @@ const DECISION_BEGINS = '{"parent":"'
  */
 const newMark = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!
 
+const base64Of = (value: Uint8Array): string => Buffer.from(value).toString('base64')
+
 export class AheadPacker {
   #mark = newMark()
   #texts: string[] = []
@@ -39,7 +41,7 @@ export class AheadPacker {
     const text =
       read !== null && 'text' in read && read.text.startsWith(DECISION_BEGINS) && !mayBeDeep(read.text)
         ? `${this.#mark},${offset},${atMs},"${read.id}",${read.text}`
-        : `${this.#mark},${offset},${atMs},null,${JSON.stringify({ key, value: value === null ? null : Buffer.from(value).toString('base64') })}`
+        : `${this.#mark},${offset},${atMs},null,${JSON.stringify({ key, value: value && base64Of(value) })}`
     this.#texts.push(text)
     this.#characters += text.length
   }

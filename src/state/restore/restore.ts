@@ -59,7 +59,8 @@ export const planRestore = async ({ log, macKey, kept, signal }: RestoreDeps): P
   if (fold.tip !== newTip) {
     return refused(
       tip === GENESIS
-        ? `${CONTROL} is empty and data.dir keeps only what begins at offset ${kept[0]!.offset}: restore a backup of the topic first`
+        ? `${CONTROL} is empty and data.dir keeps only what begins at offset ${kept[0]!.offset}: restore a backup ` +
+            'of the topic first'
         : `the kept records after ${shown(tip)} do not chain on: they are damaged, or of another master key`,
     )
   }
@@ -93,9 +94,16 @@ const idOf = ({ value }: KeptRecord): string => sha256Hex(value!)
 const whyNoPrefix = (fold: ChainFold, kept: readonly KeptRecord[]): string => {
   const common = kept.findLast((record) => record.counted && fold.counted.has(idOf(record)))
   if (common !== undefined) {
-    return `${CONTROL} went another way: after ${shown(idOf(common))} it holds ${shown(fold.tip)}, which was decided without the lost records; they cannot count any more`
+    return (
+      `${CONTROL} went another way: after ${shown(idOf(common))} it holds ${shown(fold.tip)}, which was decided ` +
+      'without the lost records; they cannot count any more'
+    )
   }
-  return `${CONTROL} ends with ${shown(fold.tip)}, which is not among the ${kept.length} records that data.dir keeps (from offset ${kept[0]!.offset}): it lost more than that, or is another chain; restore a backup of the topic first`
+  return (
+    `${CONTROL} ends with ${shown(fold.tip)}, which is not among the ${kept.length} records that data.dir keeps ` +
+    `(from offset ${kept[0]!.offset}): it lost more than that, or is another chain; restore a backup of the topic ` +
+    'first'
+  )
 }
 
 function* batchesOf(tail: readonly KeptRecord[]): IterableIterator<readonly KeptRecord[]> {
