@@ -203,6 +203,7 @@ const hashOf = (text: unknown): number => {
   return textHash
 }
 
+/** Module state: a cache of one entry for a pure function. */
 let hashedText = ''
 let textHash = Bun.hash.xxHash32('')
 

@@ -83,7 +83,10 @@ export class TenantLines {
   ofCandidates = false
   whole: readonly BudgetLine[] = NO_LINES
 
-  constructor(private readonly saysLimitsHeight: () => boolean) {}
+  constructor(
+    readonly tenantId: string,
+    private readonly saysLimitsHeight: () => boolean,
+  ) {}
 
   put(row: BudgetRow): BudgetLine {
     const known = this.all.get(row.id)
@@ -163,7 +166,7 @@ export const openBudgetLines = (
       drop(row)
       return
     }
-    const lines = tenants.get(row.tenant_id) ?? new TenantLines(saysLimitsHeight)
+    const lines = tenants.get(row.tenant_id) ?? new TenantLines(row.tenant_id, saysLimitsHeight)
     tenants.set(row.tenant_id, lines)
     changed(row.tenant_id, lines.put(row), before)
   }

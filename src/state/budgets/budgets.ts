@@ -133,7 +133,7 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
       if (own === null) return null
       const whole = own.ofRequest(keyId, slug)
       if (whole.length === 0 && !own.ofCandidates) return null
-      return new RequestBudgets(leases, tenantId, own, whole, atMs, deps.spoolEnd)
+      return new RequestBudgets(leases, own, whole, atMs, deps.spoolEnd)
     },
     standing: (row) => standingOf(leases, lines, row),
     figures: (most) => budgetFigures(leases, lines, (row) => standingOf(leases, lines, row), most),

@@ -101,7 +101,7 @@ export class BudgetLeases {
       known.line = line
       return known
     }
-    const opened = new OpenAccount(tenantId, line, id, startMs, endMs, this.holder)
+    const opened = new OpenAccount({ tenantId, line, account: id, startMs, endMs, holder: this.holder })
     const account = this.ledger.account(tenantId, id)
     opened.seen(account)
     const own = account?.holders.get(this.holder)
@@ -316,7 +316,8 @@ export class BudgetLeases {
       open.lease.untoldSinceMs ??= nowMs
       open.line.account = null
       this.former.add(open)
-      const next = new OpenAccount(open.tenantId, open.line, id, open.startMs, open.endMs, this.holder)
+      const { tenantId, line, startMs, endMs } = open
+      const next = new OpenAccount({ tenantId, line, account: id, startMs, endMs, holder: this.holder })
       next.goesOnFrom(open, this.ledger.account(open.tenantId, id))
       this.opens.set(id, next)
     }

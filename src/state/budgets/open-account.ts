@@ -20,7 +20,23 @@ const AHEAD_SHARE = 8
 const AHEAD_MS = 2_000
 const AHEAD_TIMES = 8
 
+/** The account of a budget's window, and the holder that leases of it. `endMs` null: the window never ends. */
+export interface AccountOpening {
+  readonly tenantId: string
+  readonly line: BudgetLine
+  readonly account: string
+  readonly startMs: number
+  readonly endMs: number | null
+  readonly holder: string
+}
+
 export class OpenAccount {
+  readonly tenantId: string
+  /** Another object once the budget was switched off and on again. */
+  line: BudgetLine
+  readonly account: string
+  readonly startMs: number
+  readonly endMs: number | null
   lease: Lease
   /** Requests that wait for it, and those of them that were refused and wait for other holders to give back. */
   waiting = 0
@@ -58,15 +74,12 @@ export class OpenAccount {
   /** Of outcomes that charge it and are not recorded yet. */
   readonly #unrecorded: number[] = []
 
-  constructor(
-    readonly tenantId: string,
-    /** Another object once the budget was switched off and on again. */
-    public line: BudgetLine,
-    readonly account: string,
-    readonly startMs: number,
-    readonly endMs: number | null,
-    holder: string,
-  ) {
+  constructor({ tenantId, line, account, startMs, endMs, holder }: AccountOpening) {
+    this.tenantId = tenantId
+    this.line = line
+    this.account = account
+    this.startMs = startMs
+    this.endMs = endMs
     this.lease = new Lease(account, holder)
   }
 

@@ -29,7 +29,6 @@ export class RequestBudgets {
 
   constructor(
     private readonly leases: BudgetLeases,
-    private readonly tenantId: string,
     private readonly lines: TenantLines,
     /** Those that apply with every candidate. */
     private readonly whole: readonly BudgetLine[],
@@ -147,7 +146,7 @@ export class RequestBudgets {
     const asked = this.#entries.length === 0 ? this.#entries : []
     this.#asked = asked
     for (let i = 0; i < count; i++) {
-      const open = opens?.[i] ?? this.leases.open(this.tenantId, lines[i]!, atMs)
+      const open = opens?.[i] ?? this.leases.open(this.lines.tenantId, lines[i]!, atMs)
       const entry = this.#entryOf(open)
       if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open }
       entry.ask(bound, false)
@@ -160,7 +159,7 @@ export class RequestBudgets {
 
   /** The accounts that limit the attempt, where its records have no room for all of them; or the refusal. */
   #named(lines: readonly BudgetLine[], atMs: number): OpenAccount[] | BudgetRefusal {
-    const opens = lines.map((line) => this.leases.open(this.tenantId, line, atMs))
+    const opens = lines.map((line) => this.leases.open(this.lines.tenantId, line, atMs))
     const named = namedWith(this.#entries, opens)
     if (named === null)
       return { reason: 'too_many', open: opens.findLast(({ line }) => isLeased(line)) ?? opens.at(-1)! }
@@ -179,7 +178,7 @@ export class RequestBudgets {
     if (taken.kind === 'taken') return null
     if (taken.kind !== 'refused' || this.#settled || tries >= WINDOW_TRIES) return refusalOf(taken)
     // By log time its window has ended, or begins much later.
-    const atMs = this.leases.ledger.otherwise(this.tenantId, taken.reason, taken.open)
+    const atMs = this.leases.ledger.otherwise(this.lines.tenantId, taken.reason, taken.open)
     if (atMs === null) return refusalOf(taken)
     return this.#reserve(lines, bound, tries + 1, atMs)
   }

@@ -54,18 +54,19 @@ export const scores = (
   metric: LatencyMetric = 'ttft',
 ): Score[] => {
   const best = bestOf(candidates, metric)
+  const known = knownScores(candidates, metric)
   const counted = counting(weights)
   const total = totalOf(counted)
-  return candidates.map((candidate) => {
+  return candidates.map((candidate, i) => {
+    const cost = costScore(candidate.cost, best.cost)
     const components = {
-      cost: costScore(candidate.cost, best.cost),
-      latency: latencyScore(candidate, best, metric),
-      health: healthScore(candidate),
-      priority: priorityScore(candidate, best),
-      feedback: feedbackScore(candidate),
+      cost,
+      latency: known.latency[i]!,
+      health: known.health[i]!,
+      priority: known.priority[i]!,
+      feedback: known.feedback[i]!,
     }
-    const { cost, latency, health, priority, feedback } = components
-    return { components, rank: blended(cost, latency, health, priority, feedback, counted, total) }
+    return { components, rank: blended(cost, known, i, counted, total) }
   })
 }
 
@@ -95,11 +96,7 @@ export const knownScores = (candidates: readonly Scored[], metric: LatencyMetric
  * The ranks alone, as in `scores`: for every request, without an object for each candidate. `costs`: as `Scored.cost`,
  * in the order of the known scores.
  */
-export const ranks = (
-  costs: readonly (number | null)[],
-  { latency, health, priority, feedback }: KnownScores,
-  weights: ScoreWeights,
-): number[] => {
+export const ranks = (costs: readonly (number | null)[], known: KnownScores, weights: ScoreWeights): number[] => {
   let cheapest = Number.POSITIVE_INFINITY
   for (let i = 0; i < costs.length; i++) if (costs[i] !== null) cheapest = Math.min(cheapest, costs[i]!)
   const counted = counting(weights)
@@ -107,7 +104,7 @@ export const ranks = (
   const found = new Array<number>(costs.length) // allocated at once: growing it one by one is much slower
   for (let i = 0; i < costs.length; i++) {
     const cost = costScore(costs[i]!, cheapest)
-    found[i] = blended(cost, latency[i]!, health[i]!, priority[i]!, feedback[i]!, counted, total)
+    found[i] = blended(cost, known, i, counted, total)
   }
   return found
 }
@@ -156,22 +153,14 @@ const share = (best: number, value: number, grain: number): number => rounded((b
 /** The effective weights: all equal where all are zero. */
 const counting = (weights: ScoreWeights): ScoreWeights => (totalOf(weights) > 0 ? weights : EQUAL)
 
-/** The weighted mean; the order of the sum is part of what was recorded. */
-const blended = (
-  cost: number,
-  latency: number,
-  health: number,
-  priority: number,
-  feedback: number,
-  weights: ScoreWeights,
-  total: number,
-): number =>
+/** The weighted mean of candidate `i`; the order of the sum is fixed, since ranks are recorded. */
+const blended = (cost: number, known: KnownScores, i: number, weights: ScoreWeights, total: number): number =>
   rounded(
     (cost * weights.cost +
-      latency * weights.latency +
-      health * weights.health +
-      priority * weights.priority +
-      feedback * weights.feedback) /
+      known.latency[i]! * weights.latency +
+      known.health[i]! * weights.health +
+      known.priority[i]! * weights.priority +
+      known.feedback[i]! * weights.feedback) /
       total,
   )
 

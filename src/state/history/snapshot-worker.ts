@@ -61,7 +61,6 @@ const LOOK_MS = 1_000
 
 const tell = (message: FromSnapshotThread): void => self.postMessage(message)
 const stopping = new AbortController()
-let isResting = false
 
 /**
  * Collects the memory of the state now, since an idle thread does not collect. Called when no stack frame refers to the
@@ -127,7 +126,7 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
       await sleep(AFTER_FAILURE_MS, stopping.signal)
     }
   }
-  if (!suspected && !isResting && snapshots !== null) {
+  if (!suspected && !thread.isResting && snapshots !== null) {
     // A snapshot without its last records is sufficient: the next start folds them.
     await snapshots.finish().catch((error) => tell({ tell: 'failed', problem: `the last records: ${String(error)}` }))
     snapshots.write(true)
@@ -206,19 +205,28 @@ class Answers {
   }
 }
 
-let running: Promise<void> = Promise.resolve()
-let answers: Answers | null = null
-self.onmessage = ({ data }: MessageEvent<ToSnapshotThread>) => {
-  if (data.tell === 'start') {
-    answers = new Answers(data)
-    if (data.writes) running = runForEver(data)
-    return
+/** The commands of the serving thread. */
+class CommandedThread {
+  /** It ends to rest: nothing more is written. */
+  isResting = false
+  #running: Promise<void> = Promise.resolve()
+  #answers: Answers | null = null
+
+  receive(command: ToSnapshotThread): void {
+    if (command.tell === 'start') {
+      this.#answers = new Answers(command)
+      if (command.writes) this.#running = runForEver(command)
+      return
+    }
+    if (command.tell === 'ask') {
+      this.#answers?.ask(command.number, command.question)
+      return
+    }
+    this.isResting = command.tell === 'rest'
+    stopping.abort()
+    void Promise.all([this.#running, this.#answers?.close()]).finally(() => tell({ tell: 'stopped' }))
   }
-  if (data.tell === 'ask') {
-    answers?.ask(data.number, data.question)
-    return
-  }
-  isResting = data.tell === 'rest'
-  stopping.abort()
-  void Promise.all([running, answers?.close()]).finally(() => tell({ tell: 'stopped' }))
 }
+
+const thread = new CommandedThread()
+self.onmessage = ({ data }: MessageEvent<ToSnapshotThread>) => thread.receive(data)

@@ -24,18 +24,37 @@ export type FromAhead = string | { readonly tell: 'ended'; readonly problem: str
 declare const self: Worker
 
 const stopping = new AbortController()
-/** Number of parcels that may still be sent. */
-let room = 0
-let onRoom: (() => void) | null = null
+
+/** Bounds the parcels that are sent and not folded. */
+class ParcelRoom {
+  #parcels = 0
+  #onRoom: (() => void) | null = null
+
+  add(parcels: number): void {
+    this.#parcels += parcels
+    this.wake()
+  }
+
+  wake(): void {
+    this.#onRoom?.()
+  }
+
+  /** Takes the place of one parcel; resolves early once the thread stops. */
+  async take(): Promise<void> {
+    while (this.#parcels === 0 && !stopping.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#onRoom = resolve
+      })
+    }
+    this.#parcels -= 1
+  }
+}
+
+const room = new ParcelRoom()
 
 const send = async (parcel: string | null): Promise<void> => {
   if (parcel === null) return
-  while (room === 0 && !stopping.signal.aborted) {
-    await new Promise<void>((resolve) => {
-      onRoom = resolve
-    })
-  }
-  room -= 1
+  await room.take()
   if (!stopping.signal.aborted) self.postMessage(parcel satisfies FromAhead)
 }
 
@@ -60,20 +79,15 @@ const read = async (threadLog: ThreadLog, { from, until, macKey }: AheadSpan): P
   }
 }
 
-const heardRoom = (parcels: number): void => {
-  room += parcels
-  onRoom?.()
-}
-
 const ended = (problem: string | null): void => self.postMessage({ tell: 'ended', problem } satisfies FromAhead)
 
 self.onmessage = ({ data }: MessageEvent<ToAhead>) => {
   if (data.tell === 'stop') {
     stopping.abort()
-    onRoom?.()
-  } else if (data.tell === 'more') heardRoom(1)
+    room.wake()
+  } else if (data.tell === 'more') room.add(1)
   else {
-    heardRoom(data.parcels)
+    room.add(data.parcels)
     void read(data.log, data.span).then(
       () => ended(null),
       (error: unknown) => ended(String(error)),
