@@ -4,7 +4,7 @@ import type { ControlState } from './control.ts'
 import type { RowChange } from './kernel/tables.ts'
 
 /** A repeated `Idempotency-Key` is recognised this long, in log time. */
-export const CAUSE_KEPT_MS = 86_400_000
+export const CAUSE_RETENTION_MS = 86_400_000
 
 /**
  * The result of an idempotent repeat. `changes` without `before`, at most 8 of them, those that left a row first:
@@ -20,22 +20,22 @@ export interface CauseRow {
 }
 
 /** Drops rows that have expired, at most 16 of them. */
-export const forgetCauses = (state: ControlState, logAtMs: number): void => {
-  if (logAtMs < state.causesKeptUntilMs) return
+export const dropExpiredCauses = (state: ControlState, logAtMs: number): void => {
+  if (logAtMs < state.causesExpireFromMs) return
   const expired: RowChange[] = []
   // Later rows expire later. Without any row, nothing expires before this time.
-  let keptUntilMs = logAtMs + CAUSE_KEPT_MS
+  let expiresFromMs = logAtMs + CAUSE_RETENTION_MS
   for (const [id, row] of state.table('causes').rows()) {
-    keptUntilMs = row.logAtMs + CAUSE_KEPT_MS
-    if (keptUntilMs > logAtMs || expired.length === 16) break // oldest first: rows keep the order of their decisions
+    expiresFromMs = row.logAtMs + CAUSE_RETENTION_MS
+    if (expiresFromMs > logAtMs || expired.length === 16) break // oldest first: rows keep the order of their decisions
     expired.push({ table: 'causes', id, before: row, after: null })
   }
-  state.causesKeptUntilMs = keptUntilMs
+  state.causesExpireFromMs = expiresFromMs
   state.apply(expired)
 }
 
 /** The rows that store the result for a repeat. */
-export const rememberCause = (
+export const recordCause = (
   state: ControlState,
   cause: { id: string; body: string },
   revision: string,

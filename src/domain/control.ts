@@ -2,14 +2,14 @@
 import { type TSchema, type TypeCheck, TypeCompiler } from '../lib/schema/schema.ts'
 import { type ApiKeyRow, apiKey } from './access/api-key.ts'
 import { type OperatorRow, operator } from './access/operator.ts'
-import { RETIRED_TEXTS, type RetiredTextRow, rememberRetired } from './access/retired-secrets.ts'
+import { RETIRED_TEXTS, type RetiredTextRow, recordRetired } from './access/retired-secrets.ts'
 import { type SessionRow, session } from './access/session.ts'
 import { type SetupRow, setup } from './access/setup.ts'
 import { type TenantRow, tenant } from './access/tenant.ts'
 import { type BudgetRow, budget } from './budgets/budget.ts'
 import { LIMITS_HEIGHT_SINCE, RETIRED_IN_PARTS_SINCE } from './budgets/budget-events.ts'
 import { type RetirementRow, retirement } from './budgets/retirement.ts'
-import { type CauseRow, forgetCauses, rememberCause } from './cause.ts'
+import { type CauseRow, dropExpiredCauses, recordCause } from './cause.ts'
 import { CHAIN_ROW, type ChainRow, chain } from './chain.ts'
 import type { Aggregate, Meta } from './kernel/aggregate.ts'
 import type { Decision, EventRecord } from './kernel/decision.ts'
@@ -99,7 +99,7 @@ interface KnownEvent {
   check: TypeCheck<TSchema> | null
 }
 
-const known = new Map<string, KnownEvent>(
+const eventTypes = new Map<string, KnownEvent>(
   AGGREGATES.flatMap((owner) =>
     Object.entries(owner.events).map(([type, { schema }]) => [type, { owner, schema, check: null }] as const),
   ),
@@ -112,7 +112,7 @@ const fits = (event: KnownEvent, data: EventRecord['data']): boolean => {
 
 /** Whether the data of an event of a known type matches its schema. Checked when written and when read. */
 export const eventIsValid = ({ type, data }: EventRecord): boolean => {
-  const event = known.get(type)
+  const event = eventTypes.get(type)
   return event !== undefined && fits(event, data)
 }
 
@@ -130,7 +130,7 @@ export class ControlState implements ControlReader {
    * Log time up to which no cause expires: a search for the oldest one at each decision would take longer than most
    * decisions.
    */
-  causesKeptUntilMs = 0
+  causesExpireFromMs = 0
 
   /**
    * An empty state, or an overlay, which reads through to its parent and keeps its own writes. Overlays have no digest.
@@ -246,14 +246,14 @@ export const foldDecision = (state: ControlState, counted: Decision, id: string,
   const meta: Meta = { revision: id, at, logAtMs, actor }
   let unknown: readonly EventRecord[] = NO_EVENTS
   for (const event of events) {
-    const type = known.get(event.type)
+    const type = eventTypes.get(event.type)
     if (type === undefined) unknown = [...unknown, event]
     else if (!fits(type, event.data)) return malformed(`${event.type} does not match its schema`)
   }
   const changes: RowChange[] = []
   try {
     for (const event of events) {
-      const more = known.get(event.type)?.owner.evolve(state, event, meta)
+      const more = eventTypes.get(event.type)?.owner.evolve(state, event, meta)
       if (more === undefined) continue
       state.apply(more)
       for (const change of more) changes.push(change)
@@ -265,12 +265,12 @@ export const foldDecision = (state: ControlState, counted: Decision, id: string,
     )
     return malformed(`could not be applied: ${error instanceof Error ? error.message : String(error)}`)
   }
-  state.apply(rememberRetired(state, changes, logAtMs))
-  forgetCauses(state, logAtMs)
+  state.apply(recordRetired(state, changes, logAtMs))
+  dropExpiredCauses(state, logAtMs)
   if (cause !== null) {
     const confirmed = confirmedRows(state, events)
-    const told = confirmed.length === 0 ? changes : [...changes, ...confirmed]
-    state.apply(rememberCause(state, cause, id, logAtMs, told))
+    const reported = confirmed.length === 0 ? changes : [...changes, ...confirmed]
+    state.apply(recordCause(state, cause, id, logAtMs, reported))
   }
   return {
     changes,

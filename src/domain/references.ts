@@ -60,7 +60,7 @@ const warningsOf = (state: ControlReader, references: readonly Reference[]): str
       )
         continue
       if (warnings.length === MOST_WARNINGS) more++
-      else warnings.push(`${field}: ${nobodyHas(state, to, name)}`)
+      else warnings.push(`${field}: ${unknownNameText(state, to, name)}`)
     }
   }
   return more === 0 ? warnings : [...warnings, `and ${more} more`]
@@ -72,9 +72,9 @@ const isProvider = (state: ControlReader, text: string): boolean =>
   state.table('providers').find('name', text.toLowerCase()).length > 0
 
 /** The warning that no model or provider has this name, with the nearest name that exists. */
-export const nobodyHas = (state: ControlReader, what: Reference['to'], name: string): string => {
-  const meant = nearest(name, what === 'model' ? modelNames(state) : providerNames(state))
-  const hint = meant === null ? '' : `; did you mean "${meant}"?`
+export const unknownNameText = (state: ControlReader, what: Reference['to'], name: string): string => {
+  const nearestName = nearest(name, what === 'model' ? modelNames(state) : providerNames(state))
+  const hint = nearestName === null ? '' : `; did you mean "${nearestName}"?`
   return `no ${what} has the ${what === 'model' ? 'name, alias' : 'name'} or id "${name}"${hint}`
 }
 

@@ -5,7 +5,7 @@ import type { EventLog } from '../log/port.ts'
 import type { Changed } from './condition.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { LiveState } from './port.ts'
-import type { AheadOptions } from './read-ahead/reader.ts'
+import type { ReadAheadOptions } from './read-ahead/reader.ts'
 import type { RecentRecord } from './restore/recent-records.ts'
 import type { Turns } from './write-turns.ts'
 
@@ -18,7 +18,7 @@ export interface LiveDeps {
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
   /** Lets a thread read a long log ahead of the fold. */
-  readonly ahead?: AheadOptions
+  readonly ahead?: ReadAheadOptions
   /** `log.kafka.chain`. */
   readonly expectedChain?: string | null
   /** Accept a topic without a chain (tests; `gateway topics --init` before it starts one). */
@@ -54,7 +54,7 @@ export interface LiveChain extends LiveState {
   /** The verdict on a decision: null when it is not folded (yet). */
   verdictOf(id: string): 'counted' | 'lost' | null
   /** Requests the end of the log, in one query for all callers of that moment; the query is sent after this call. */
-  askEnd(): Promise<number>
+  requestEnd(): Promise<number>
   /** Offset of a decision among the last 10,000 records. */
   offsetOf(id: string): number | undefined
   recentRecords(from?: number): IterableIterator<RecentRecord>

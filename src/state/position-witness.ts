@@ -47,22 +47,22 @@ export const writePosition = (dataDir: string, { next, tip }: ChainPosition): vo
  * Records the position once a second while it changes, and a last time when it is stopped. One for each data folder.
  */
 export const notePositions = (live: LiveChain, dataDir: string, diagnostics: Diagnostics): (() => void) => {
-  let noted = -1
-  const note = () => {
+  let recorded = -1
+  const record = () => {
     const { next, tip } = live
-    if (next === noted || live.status().phase !== 'live') return
+    if (next === recorded || live.status().phase !== 'live') return
     try {
       writePosition(dataDir, { next, tip })
-      noted = next
+      recorded = next
     } catch (error) {
       diagnostics.warn('position_not_noted', { error })
     }
   }
-  const timer = setInterval(note, EVERY_MS)
+  const timer = setInterval(record, EVERY_MS)
   timer.unref()
-  void live.ready().then(note, () => undefined) // refused: there is nothing to record
+  void live.ready().then(record, () => undefined) // refused: there is nothing to record
   return () => {
     clearInterval(timer)
-    note()
+    record()
   }
 }

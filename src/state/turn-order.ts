@@ -17,7 +17,7 @@ interface Writer {
   isBusy: boolean
 }
 
-export class Rotation {
+export class TurnOrder {
   readonly #writers = new Map<string, Writer>()
   /** The instance of the last counted decision, and when the time of the next instance begins. */
   #last = ''

@@ -2,11 +2,11 @@
 // topic that is no decision: it has no version, so the counting rule gives it the verdict unreadable, and it can never
 // become part of the chain.
 import { hmacHex, sameText } from '../lib/crypto/digest.ts'
-import { Rotation } from './turn-order.ts'
+import { TurnOrder } from './turn-order.ts'
 
 /** Losses in a row after which an instance requests a turn, and how long the others let it go first. */
 export const TURN_AFTER_LOSSES = 3
-export const TURN_HELD_MS = 500
+export const TURN_MS = 500
 const MAX_TURNS = 64
 const MAX_TURN_BYTES = 512
 
@@ -43,16 +43,16 @@ export const readTurn = (bytes: Uint8Array, macKey: Uint8Array): Turn | null => 
  */
 export class Turns {
   #waiting: { instance: string; nonce: string; untilMs: number }[] = []
-  readonly #rotation: Rotation
+  readonly #rotation: TurnOrder
 
   /** `nowMs`: a clock that is never set back. */
   constructor(readonly nowMs: () => number) {
-    this.#rotation = new Rotation(nowMs)
+    this.#rotation = new TurnOrder(nowMs)
   }
 
-  seen({ instance, nonce }: Turn): void {
+  add({ instance, nonce }: Turn): void {
     if (this.#waiting.some((turn) => turn.instance === instance) || this.#waiting.length === MAX_TURNS) return
-    this.#waiting.push({ instance, nonce, untilMs: this.nowMs() + TURN_HELD_MS })
+    this.#waiting.push({ instance, nonce, untilMs: this.nowMs() + TURN_MS })
   }
 
   /** Whether that turn was folded and is not over. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { CAUSE_KEPT_MS } from '../../src/domain/cause.ts'
+import { CAUSE_RETENTION_MS } from '../../src/domain/cause.ts'
 import {
   CONTROL_EVENTS,
   ControlState,
@@ -78,15 +78,15 @@ describe('folding a decision', () => {
       revision: 'r1',
       changes: [{ id: 'ten_a', before: null }],
     })
-    foldDecision(state, decision([tenant('b')]), 'r2', 1_000 + CAUSE_KEPT_MS - 1)
+    foldDecision(state, decision([tenant('b')]), 'r2', 1_000 + CAUSE_RETENTION_MS - 1)
     expect(state.table('causes').get('c1')).toBeDefined()
-    foldDecision(state, decision([tenant('c')]), 'r3', 1_000 + CAUSE_KEPT_MS)
+    foldDecision(state, decision([tenant('c')]), 'r3', 1_000 + CAUSE_RETENTION_MS)
     expect(state.table('causes').get('c1')).toBeUndefined()
   })
 
   test('causes go after a day, the oldest first, 16 at a decision; one that comes again is young again', () => {
     const steps = fc.array(
-      fc.tuple(fc.integer({ min: 0, max: CAUSE_KEPT_MS / 2 }), fc.integer({ min: -30, max: 30 })),
+      fc.tuple(fc.integer({ min: 0, max: CAUSE_RETENTION_MS / 2 }), fc.integer({ min: -30, max: 30 })),
       {
         maxLength: 80,
       },
@@ -100,7 +100,7 @@ describe('folding a decision', () => {
           nowMs += waitMs % 5 === 0 ? waitMs : waitMs % 7
           const cause = name < 0 ? null : { id: `c${name}`, body: 'b' }
           foldDecision(state, decision([tenant('a')], cause), 'r', nowMs)
-          const over = remembered.filter(({ atMs }) => atMs <= nowMs - CAUSE_KEPT_MS).slice(0, 16)
+          const over = remembered.filter(({ atMs }) => atMs <= nowMs - CAUSE_RETENTION_MS).slice(0, 16)
           remembered = remembered.filter((one) => !over.includes(one) && one.id !== cause?.id)
           if (cause !== null) remembered.push({ id: cause.id, atMs: nowMs })
           expect([...state.table('causes').rows()].map(([id]) => id)).toEqual(remembered.map(({ id }) => id))

@@ -44,8 +44,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // The dedupe of commands: an Idempotency-Key is forgotten at once.
   'dedupe-forgets-causes': {
     file: 'src/state/commit/batch.ts',
-    text: 'row.logAtMs <= logAtMs - CAUSE_KEPT_MS',
-    planted: 'row.logAtMs <= logAtMs + CAUSE_KEPT_MS',
+    text: 'row.logAtMs <= logAtMs - CAUSE_RETENTION_MS',
+    planted: 'row.logAtMs <= logAtMs + CAUSE_RETENTION_MS',
   },
   // The settlement of orphans: the first of them is forgotten.
   'orphans-forgotten': {
@@ -119,15 +119,15 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // A limit that begins to hold is granted from at once, before others have published what they counted.
   'holds-before-told': {
     file: 'src/state/budgets/budgets.ts',
-    text: 'line.asksFromMs = nowMs + TOLD_WITHIN_MS',
-    planted: 'line.asksFromMs = 0',
+    text: 'budget.requestsFromMs = nowMs + REPORTED_WITHIN_MS',
+    planted: 'budget.requestsFromMs = 0',
     focus: 'counting',
   },
   // What was only counted is published at its usual time, not when it begins to matter.
   'counted-is-told-late': {
     file: 'src/state/budgets/budgets.ts',
-    text: 'if (open.lease.untoldSinceMs !== null) leases.tell(open)',
-    planted: 'if (open.lease.untoldSinceMs === -1) leases.tell(open)',
+    text: 'if (open.lease.unreportedSinceMs !== null) leases.tell(open)',
+    planted: 'if (open.lease.unreportedSinceMs === -1) leases.tell(open)',
     focus: 'counting',
   },
   // A lease that is granted to a request which has ended since is held for ever.

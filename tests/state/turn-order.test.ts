@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { EventLog } from '../../src/log/port.ts'
-import { Rotation } from '../../src/state/turn-order.ts'
+import { TurnOrder } from '../../src/state/turn-order.ts'
 import { begin, createTenant, nowMs, openInstance } from './support.ts'
 
 let now = 0
-let rotation: Rotation
+let rotation: TurnOrder
 
 beforeEach(() => {
   now = 1_000
-  rotation = new Rotation(() => now)
+  rotation = new TurnOrder(() => now)
 })
 
 /** An append of that instance whose decisions count. */

@@ -137,14 +137,14 @@ type Issued = Static<typeof ApiKeyIssued>
  * Set for API commands: an expiry in the past is refused. It is not set for settings and reverts, where the expiry may
  * have passed meanwhile.
  */
-interface AskedAt {
+interface RequestedAt {
   nowMs?: number
 }
 export type ApiKeyCommand =
-  | ({ do: 'issue'; granter: Granter } & AskedAt & Issued)
-  | ({ do: 'change'; granter: Granter; managed_by: ManagedBy } & AskedAt &
+  | ({ do: 'issue'; granter: Granter } & RequestedAt & Issued)
+  | ({ do: 'change'; granter: Granter; managed_by: ManagedBy } & RequestedAt &
       Omit<Static<typeof ApiKeyChanged>, 'managed_by'>)
-  | ({ do: 'rotate'; granter: Granter } & AskedAt & Static<typeof ApiKeyRotated>)
+  | ({ do: 'rotate'; granter: Granter } & RequestedAt & Static<typeof ApiKeyRotated>)
   | { do: 'revoke'; id: string }
 
 /** Checks that a key of this tenant may use a policy: a global one, or the tenant's own. */
@@ -190,7 +190,7 @@ const requireUnusedDigest = (state: ControlReader, digest: string, id: string): 
   }
 }
 
-type Issue = { granter: Granter } & AskedAt & Issued
+type Issue = { granter: Granter } & RequestedAt & Issued
 
 const issue = (state: ControlReader, { granter, nowMs, ...data }: Issue): EventRecord[] => {
   if (state.table('tenants').get(data.tenant_id) === undefined) {

@@ -10,7 +10,7 @@ const works = (key: ApiKeyRow, nowMs: number): boolean =>
   key.status === 'active' && key.scopes.includes('*') && !hasExpired(key, nowMs)
 
 /** Whether a changed key no longer counts as an administrator: it loses `*`, or gets an expiry, or an earlier one. */
-const isLet = ({ expires_at: end }: ApiKeyRow, { scopes, expires_at }: EventRecord['data']): boolean =>
+const losesAdministration = ({ expires_at: end }: ApiKeyRow, { scopes, expires_at }: EventRecord['data']): boolean =>
   (Array.isArray(scopes) && !scopes.includes('*')) ||
   (typeof expires_at === 'string' && (end === null || Date.parse(expires_at) < Date.parse(end)))
 
@@ -19,7 +19,7 @@ const lostBy = (state: ControlReader, { type, data }: EventRecord, nowMs: number
   const keys = state.table('keys')
   const key = type.startsWith('api_key.') ? keys.get(String(data.id)) : undefined
   if (key !== undefined && works(key, nowMs)) {
-    if (type === 'api_key.revoked' || (type === 'api_key.changed' && isLet(key, data))) return [key.id]
+    if (type === 'api_key.revoked' || (type === 'api_key.changed' && losesAdministration(key, data))) return [key.id]
   }
   if (type !== 'tenant.deleted') return []
   return keys

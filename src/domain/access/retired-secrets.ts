@@ -15,7 +15,7 @@ export interface RetiredTextRow {
 
 export const RETIRED_TEXTS = ['retired_seeded_texts', 'retired_texts'] as const
 /** A bound of what every instance holds in memory, of each of the two sorts: about two megabytes. */
-export const RETIRED_KEPT = 10_000
+export const MOST_RETIRED = 10_000
 
 /** Of keys that settings made or gave a text, and of all others. */
 const tableOf = ({ seeded_name }: ApiKeyRow): (typeof RETIRED_TEXTS)[number] =>
@@ -27,7 +27,7 @@ const isRetired = ({ before, after }: RowChange): boolean =>
 /**
  * The rows that record the texts which these changes remove, and the removals that make room for them, oldest first.
  */
-export const rememberRetired = (
+export const recordRetired = (
   state: ControlReader,
   changes: readonly RowChange[],
   logAtMs: number,
@@ -36,11 +36,11 @@ export const rememberRetired = (
   if (retired.length === 0) return retired
   const rows = retired.map(({ before }) => before as ApiKeyRow)
   return RETIRED_TEXTS.flatMap((table) => {
-    const known = state.table(table)
+    const texts = state.table(table)
     const digests = rows.filter((row) => tableOf(row) === table).map(({ digest }) => digest)
-    const fresh = [...new Set(digests)].filter((digest) => known.get(digest) === undefined).slice(-RETIRED_KEPT)
+    const fresh = [...new Set(digests)].filter((digest) => texts.get(digest) === undefined).slice(-MOST_RETIRED)
     const made = fresh.map((id): RowChange => ({ table, id, before: null, after: { at_ms: logAtMs } }))
-    return [...oldest(state, table, known.size + fresh.length - RETIRED_KEPT), ...made]
+    return [...oldest(state, table, texts.size + fresh.length - MOST_RETIRED), ...made]
   })
 }
 

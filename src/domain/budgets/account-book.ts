@@ -10,7 +10,7 @@ const MOST_RECENT = 1_024
  * An account is dropped when it ended longer ago than its window lasted plus this time: nothing is charged to it any
  * more, and no window of its budget overlaps it.
  */
-const FORGOTTEN_MS = 48 * 3_600_000
+const DROPPED_AFTER_MS = 48 * 3_600_000
 /**
  * Bound of the statements that are read at the same time, and the time to wait for the next record of one (log time):
  * its writer may have stopped.
@@ -91,10 +91,10 @@ export class AccountBook implements Accounts {
   }
 
   /** Drops accounts that ended long ago. */
-  forget(atMs: number): void {
+  dropEnded(atMs: number): void {
     for (const { account, budget_id, window_start_ms, window_end_ms } of this.#accounts.values()) {
       if (window_end_ms === null) continue
-      if (window_end_ms + (window_end_ms - window_start_ms) + FORGOTTEN_MS > atMs) continue
+      if (window_end_ms + (window_end_ms - window_start_ms) + DROPPED_AFTER_MS > atMs) continue
       this.#accounts.delete(account)
       const others = this.#ofBudget.get(budget_id)
       others?.delete(account)
@@ -146,8 +146,8 @@ export class AccountBook implements Accounts {
   /** All parts of its writer's statement so far, with this record. */
   #collect(stated: AccountStated, atMs: number, writer: string): Collected {
     const before = this.#collected.get(writer)
-    const goesOn = before !== undefined && before.offset === stated.offset
-    const set: Collected = goesOn ? before : { offset: stated.offset, records: new Map(), atMs }
+    const continues = before !== undefined && before.offset === stated.offset
+    const set: Collected = continues ? before : { offset: stated.offset, records: new Map(), atMs }
     set.records.set(`${stated.account} ${stated.part ?? 0}`, this.known ? null : stated)
     set.atMs = atMs
     // The writer that was silent longest comes first.

@@ -23,8 +23,8 @@ export const limitsHeightOf = ({ height, limits_height }: Heights): number => li
  * The height that reopens an account that was closed below it. `isSaid`: copies of the terms carry `limits_height`;
  * while they do not, every decision reopens the account.
  */
-export const opensAt = (heights: Heights, isSaid: boolean): number =>
-  isSaid ? limitsHeightOf(heights) : heights.height
+export const opensAt = (heights: Heights, hasLimitsHeight: boolean): number =>
+  hasLimitsHeight ? limitsHeightOf(heights) : heights.height
 
 /** Why an account is closed until its limits are set again; null: it is not. */
 export const closedFor = ({

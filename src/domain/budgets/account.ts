@@ -3,7 +3,7 @@
 // record; both are total. Log time is handed in as the running maximum of append times.
 import { closedFor, withTerms } from './account-closing.ts'
 import { type Amount, fits, isEqual, type Limits, minus, most, NO_AMOUNT, plus, within } from './amount.ts'
-import { isNews } from './budget-alerts.ts'
+import { isNewAlert } from './budget-alerts.ts'
 import type { AccountOpened, AccountStated, BudgetEvent, InstanceRetired, LeaseRequested } from './budget-events.ts'
 import { committedBy, type Holder, MOST_HOLDERS, newHolder } from './holder.ts'
 import { overrunIn, overrunSums } from './lease.ts'
@@ -82,7 +82,7 @@ export const roomOf = (account: Account): Limits => {
 }
 
 /** Why an account refuses a request, before its free amount is considered; null: no reason. */
-const bar = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
+const refusalOf = (account: Account, height: number, atMs: number): LeaseRefusal | null => {
   if (account.height !== height) return 'height'
   if (account.window_end_ms !== null && atMs >= account.window_end_ms) return 'ended'
   if (account.window_start_ms > atMs + EARLY_MS) return 'early'
@@ -102,7 +102,7 @@ export const decideLease = (accounts: Accounts, request: LeaseRequested, atMs: n
     if (account === undefined) refusal = refused('unknown', ask.account)
     else if (holder?.closed === true) refusal = refused('closed', ask.account)
     else {
-      const reason = bar(account, ask.height, atMs)
+      const reason = refusalOf(account, ask.height, atMs)
       const room = roomOf(account)
       if (reason !== null) refusal = refused(reason, ask.account)
       else if (!fits(ask.need, room)) refusal = refused('spent', ask.account)
@@ -144,7 +144,7 @@ const evolveOwn = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number
     }
     case 'account.alerted': {
       const account = accounts.get(data.account)
-      if (account === undefined || !isNews(account, data)) return NOTHING
+      if (account === undefined || !isNewAlert(account, data)) return NOTHING
       return only({ ...account, alerted: [...account.alerted, data.threshold].slice(-MOST_ALERTED) })
     }
     case 'lease.requested':
@@ -154,7 +154,9 @@ const evolveOwn = (accounts: Accounts, { type, data }: BudgetEvent, atMs: number
       return {
         accounts: data.accounts.flatMap((tally) => {
           const account = accounts.get(tally.account)
-          return account === undefined ? [] : [told(account, data, { ...tally, closed: type === 'lease.closed' }, atMs)]
+          return account === undefined
+            ? []
+            : [reported(account, data, { ...tally, closed: type === 'lease.closed' }, atMs)]
         }),
         verdict: null,
       }
@@ -193,8 +195,8 @@ export const carriedInto = (
   changed: ReadonlyMap<string, Account> = NONE,
 ): Amount => {
   let sum = NO_AMOUNT
-  for (const known of accounts.ofBudget(window.budget_id)) {
-    const other = changed.get(known.account) ?? known
+  for (const current of accounts.ofBudget(window.budget_id)) {
+    const other = changed.get(current.account) ?? current
     // What the other window carried comes from a third one, which overlaps this window too or is over.
     if (overlaps(window, other)) sum = plus(sum, minus(committed(other), other.carried))
   }
@@ -208,9 +210,9 @@ export const carriedInto = (
 const withOverlapping = (accounts: Accounts, evolved: readonly Account[]): readonly Account[] => {
   const changed = new Map(evolved.map((account) => [account.account, account]))
   for (const account of evolved) {
-    for (const known of accounts.ofBudget(account.budget_id)) {
-      if (!overlaps(account, known)) continue
-      const other = changed.get(known.account) ?? known
+    for (const current of accounts.ofBudget(account.budget_id)) {
+      if (!overlaps(account, current)) continue
+      const other = changed.get(current.account) ?? current
       const carried = carriedInto(accounts, other, changed)
       if (!isEqual(carried, other.carried)) changed.set(other.account, { ...other, carried })
     }
@@ -249,7 +251,7 @@ const requested = (accounts: Accounts, request: LeaseRequested, atMs: number): E
   return { accounts: changed, verdict }
 }
 
-interface Told {
+interface Reported {
   readonly returned?: Amount
   readonly spent: Amount
   readonly counted: Amount
@@ -259,7 +261,12 @@ interface Told {
 }
 
 /** Sums only grow: an older record, or a repeat, changes nothing. */
-const told = (account: Account, who: { holder: string; instance: string }, tally: Told, atMs: number): Account => {
+const reported = (
+  account: Account,
+  who: { holder: string; instance: string },
+  tally: Reported,
+  atMs: number,
+): Account => {
   const { orphaned, ...before } = account.holders.get(who.holder) ?? newHolder(who, atMs)
   const overrun = most(overrunIn(before), overrunIn(tally))
   const spent = most(before.spent, tally.spent)

@@ -40,7 +40,7 @@ export const stillAlerted = (terms: AccountLimited, spent: Amount, alerted: read
 }
 
 /** Whether this alert is new for the present limits. A late alert about former limits is not. */
-export const isNews = (account: Limited & Pick<Account, 'alerted'>, told: AccountAlerted): boolean =>
-  !account.alerted.includes(told.threshold) &&
-  told.limit_nano_usd === account.limit_nano_usd &&
-  told.limit_tokens === account.limit_tokens
+export const isNewAlert = (account: Limited & Pick<Account, 'alerted'>, alert: AccountAlerted): boolean =>
+  !account.alerted.includes(alert.threshold) &&
+  alert.limit_nano_usd === account.limit_nano_usd &&
+  alert.limit_tokens === account.limit_tokens

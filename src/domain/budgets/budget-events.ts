@@ -74,13 +74,13 @@ export type AccountOpened = Static<typeof AccountOpened>
 export const AccountLimited = t.Object({ account: AccountId, ...terms })
 export type AccountLimited = Static<typeof AccountLimited>
 
-export const LeaseAsk = t.Object({
+export const RequestedLease = t.Object({
   account: AccountId,
   height: terms.height,
   need: amount('Less than this is of no use.'),
   want: amount('As much as this is granted when it is there.'),
 })
-export type LeaseAsk = Readonly<Static<typeof LeaseAsk>>
+export type RequestedLease = Readonly<Static<typeof RequestedLease>>
 
 export const LeaseRequested = t.Object({
   holder: Holder,
@@ -90,7 +90,7 @@ export const LeaseRequested = t.Object({
     description:
       'Grows with each request of the holder: one that is not above the last is a repeat and changes nothing.',
   }),
-  accounts: t.Array(LeaseAsk, {
+  accounts: t.Array(RequestedLease, {
     minItems: 1,
     maxItems: MOST_ACCOUNTS,
     description: 'All are granted, or none.',

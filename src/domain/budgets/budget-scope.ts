@@ -53,7 +53,7 @@ export const budgetTarget = (
 /** Throws 400 for a target that does not exist, or that is another tenant's. */
 export const requireTarget = (state: ControlReader, tenantId: string, { type, id }: BudgetTarget): void => {
   if (type === 'tenant') return
-  const known =
+  const exists =
     type === 'key'
       ? state.table('keys').get(id)?.tenant_id === tenantId
       : type === 'provider'
@@ -61,7 +61,7 @@ export const requireTarget = (state: ControlReader, tenantId: string, { type, id
         : type === 'endpoint'
           ? endpointOf(state, tenantId, id) !== undefined
           : state.table('models').find('name', id.toLowerCase()).length > 0
-  if (known) return
+  if (exists) return
   const what = { key: 'key of this tenant', model: 'model', provider: 'provider', endpoint: 'endpoint scope' }[type]
   const how = { key: 'id', model: 'name or id', provider: 'name or id', endpoint: 'slug or id' }[type]
   throw new Rejection('invalid', `no ${what} has the ${how} "${id}"`, 'scope.id')

@@ -22,8 +22,8 @@ const LIMITS = ['limit_usd', 'limit_tokens', 'hard_cap_usd'] as const
 /**
  * Whether it has `enabled` false and no limit: a field that it leaves out keeps its value in the budget that it ends.
  */
-export const onlyEnds = (said: Partial<BudgetFields>): boolean =>
-  said.enabled === false && LIMITS.every((name) => said[name] === undefined)
+export const onlyEnds = (sent: Partial<BudgetFields>): boolean =>
+  sent.enabled === false && LIMITS.every((name) => sent[name] === undefined)
 
 const refuse = (message: string, param: string): never => {
   throw new Rejection('invalid', message, param)
@@ -262,10 +262,10 @@ export const moneyOf = (row: BudgetRow) => ({
 })
 
 /** The complete fields of the budget that a command requests. */
-const wholeOf = (row: BudgetRow | undefined, said: Partial<BudgetFields>): BudgetFields => {
-  if (!onlyEnds(said) || row === undefined) return { ...FIELD_DEFAULTS, ...said }
+const wholeOf = (row: BudgetRow | undefined, sent: Partial<BudgetFields>): BudgetFields => {
+  if (!onlyEnds(sent) || row === undefined) return { ...FIELD_DEFAULTS, ...sent }
   const { limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled } = row
-  return { ...moneyOf(row), limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled, ...said }
+  return { ...moneyOf(row), limit_tokens, calendar_aligned, timezone, alert_thresholds, enforcement, enabled, ...sent }
 }
 
 const storedOf = ({ limit_usd, soft_limit_usd, hard_cap_usd, ...rest }: BudgetFields): Stored => ({
@@ -276,10 +276,10 @@ const storedOf = ({ limit_usd, soft_limit_usd, hard_cap_usd, ...rest }: BudgetFi
 })
 
 /** Throws 400 for fields that are invalid for every budget. */
-export const requireSoundBudget = (window: string, said: Partial<BudgetFields>): void => {
-  const fields = { ...FIELD_DEFAULTS, ...said }
+export const requireSoundBudget = (window: string, sent: Partial<BudgetFields>): void => {
+  const fields = { ...FIELD_DEFAULTS, ...sent }
   requireSound(window, fields)
-  if (!onlyEnds(said)) requireSoundLimits(fields)
+  if (!onlyEnds(sent)) requireSoundLimits(fields)
   storedOf(fields)
 }
 
@@ -289,13 +289,13 @@ export const decideBudget = (state: ControlReader, command: BudgetCommand): Even
     if (budgets.get(command.id) === undefined) throw new Rejection('not_found', `no budget has the id "${command.id}"`)
     return [{ type: 'budget.deleted', data: { id: command.id } }]
   }
-  const { do: _, id, tenant_id, scope: given, window, managed_by, reopen = false, ...said } = command
+  const { do: _, id, tenant_id, scope: given, window, managed_by, reopen = false, ...sent } = command
   if (state.table('tenants').get(tenant_id) === undefined)
     throw new Rejection('not_found', `no tenant has the id "${tenant_id}"`, 'tenant_id')
   const scope = budgetTarget(state, tenant_id, given)
   const [existing] = budgets.find('identity', budgetKey(tenant_id, scope, window))
   const row = existing === undefined ? undefined : budgets.get(existing)
-  const fields = wholeOf(row, said)
+  const fields = wholeOf(row, sent)
   requireSound(window, fields)
   requireSoundLimits(fields)
   const stored = storedOf(fields)

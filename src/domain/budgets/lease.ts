@@ -50,7 +50,7 @@ export class Lease {
   /** Monotonic milliseconds: later it is not spent from, unless it is renewed. */
   usableUntilMs = 0
   /** Since when a charge is unreported (monotonic); null: all charges are reported. */
-  untoldSinceMs: number | null = null
+  unreportedSinceMs: number | null = null
   /** Time of the last reservation (monotonic), and the amount reserved since the last grant. */
   usedAtMs = 0
   drawnNanoUsd = 0
@@ -148,19 +148,19 @@ export class Lease {
     const overrun = { nano_usd: charge.overrunNanoUsd, tokens: charge.overrunTokens }
     if (isNothing(overrun)) return
     this.recorded = { ...this.recorded, ...overrunSums(plus(overrunIn(this.recorded), overrun)) }
-    this.untoldSinceMs ??= nowMs
+    this.unreportedSinceMs ??= nowMs
   }
 
   /** The outcome that is included in these sums is recorded, and all before it. */
   record(sums: LeaseSums, nowMs: number): void {
     this.recorded = sums
-    this.untoldSinceMs ??= nowMs
+    this.unreportedSinceMs ??= nowMs
   }
 
   /** Continues from the sums of this holder in the log: an account that was released is needed again. */
-  resume(told: LeaseTally & { readonly granted: Amount }): void {
-    const { granted, returned, spent, counted } = told
-    const overrun = overrunIn(told)
+  resume(reported: LeaseTally & { readonly granted: Amount }): void {
+    const { granted, returned, spent, counted } = reported
+    const overrun = overrunIn(reported)
     this.granted = granted
     this.returned = returned
     this.#spentNanoUsd = spent.nano_usd
@@ -173,11 +173,12 @@ export class Lease {
   }
 
   /** Whether the log contains all of these sums. */
-  isTold(told: Omit<LeaseTally, 'account'> | undefined): boolean {
+  isReported(reported: Omit<LeaseTally, 'account'> | undefined): boolean {
     const { returned, spent, counted, overrun } = this
-    if (told === undefined) return [returned, spent, counted].every(isNothing)
-    const areEqual = isEqual(told.returned, returned) && isEqual(told.spent, spent) && isEqual(told.counted, counted)
-    return areEqual && isEqual(overrunIn(told), overrun)
+    if (reported === undefined) return [returned, spent, counted].every(isNothing)
+    const areEqual =
+      isEqual(reported.returned, returned) && isEqual(reported.spent, spent) && isEqual(reported.counted, counted)
+    return areEqual && isEqual(overrunIn(reported), overrun)
   }
 
   #reserve(nanoUsd: number, tokens: number): void {
@@ -196,7 +197,7 @@ export class Lease {
   /** Gives back an amount that is not needed: it can no longer be spent, and the next record reports it. */
   giveBack(amount: Amount, nowMs: number): void {
     this.returned = plus(this.returned, amount)
-    this.untoldSinceMs ??= nowMs
+    this.unreportedSinceMs ??= nowMs
   }
 
   /** The sums that are reported to the log. */

@@ -66,8 +66,8 @@ export const writeDecision = (decision: Decision, macKey: Uint8Array): { bytes: 
     throw new RangeError(`a decision of ${bytes.length} bytes is larger than ${DECISION_LIMITS.bytes}`)
   if (events.length > DECISION_LIMITS.events)
     throw new RangeError(`a decision holds at most ${DECISION_LIMITS.events} events`)
-  const flaw = flawOf(decision, body)
-  if (flaw !== null) throw new RangeError(`a decision that no reader would count: ${flaw}`)
+  const error = formOrDepthErrorOf(decision, body)
+  if (error !== null) throw new RangeError(`a decision that no reader would count: ${error}`)
   return { bytes, id: sha256Hex(bytes) }
 }
 
@@ -115,8 +115,8 @@ export const readDecision = (bytes: Uint8Array, macKey: Uint8Array): ReadDecisio
   } catch {
     return { kind: 'unreadable', id, reason: 'not JSON' }
   }
-  const flaw = flawOf(parsed, text)
-  return flaw === null ? { id, decision: parsed as Decision } : { kind: 'unreadable', id, reason: flaw }
+  const error = formOrDepthErrorOf(parsed, text)
+  return error === null ? { id, decision: parsed as Decision } : { kind: 'unreadable', id, reason: error }
 }
 
 /** The part of `readDecision` that does not parse the text: another thread may run it first. */
@@ -184,11 +184,11 @@ const isTime = (text: string): boolean => {
 }
 
 /** `text`: the JSON of the value. */
-const flawOf = (value: unknown, text: string): string | null =>
-  formFlawOf(value) ?? (mayBeDeep(text) && depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null)
+const formOrDepthErrorOf = (value: unknown, text: string): string | null =>
+  formErrorOf(value) ?? (mayBeDeep(text) && depthOf(value, 0) > DECISION_LIMITS.depth ? 'too deep' : null)
 
 /** Why the form of a value is no decision, apart from its depth; null: it is one. */
-export const formFlawOf = (value: unknown): string | null => {
+export const formErrorOf = (value: unknown): string | null => {
   if (!isRecord(value)) return 'not an object'
   if (value.v !== 1) return 'unknown version'
   if (typeof value.parent !== 'string' || !ID.test(value.parent)) return 'no parent'

@@ -44,10 +44,10 @@ export const normalisedWord = (text: string): string =>
 
 /** Without repeats (ignoring case), in order of first mention. */
 export const distinct = (texts: readonly string[]): string[] => {
-  const seen = new Set<string>()
+  const words = new Set<string>()
   return texts.filter((text) => {
     const word = text.toLowerCase()
-    return seen.has(word) ? false : seen.add(word) !== undefined
+    return words.has(word) ? false : words.add(word) !== undefined
   })
 }
 

@@ -16,7 +16,7 @@ const OPERATIONS: readonly RegExp[] = [
  * Why this cannot be a base URL, with what to write instead; null: it can. Private addresses are checked where the
  * setting is available.
  */
-export const baseUrlFlaw = (text: string): string | null => {
+export const baseUrlError = (text: string): string | null => {
   const url = URL.parse(text)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
     return 'base_url must be an http or https URL'

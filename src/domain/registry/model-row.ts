@@ -39,9 +39,9 @@ export const modelsMeant = (
 ): string[] =>
   texts.map((text) => {
     if (before.includes(text)) return text
-    const meant = modelOf(state, text)
-    if (meant === text && meansRow(state, text)) throw new Rejection('invalid', noRow(state, text), param)
-    return meant
+    const stored = modelOf(state, text)
+    if (stored === text && meansRow(state, text)) throw new Rejection('invalid', noRow(state, text), param)
+    return stored
   })
 
 const noRow = (state: ControlReader, text: string): string => {

@@ -139,7 +139,7 @@ export const requireCorrectable = (
   requireExact(prices)
 }
 
-const modelMeant = (state: ControlReader, asked: { readonly provider: string; readonly model: string }) => {
+const correctedModel = (state: ControlReader, asked: { readonly provider: string; readonly model: string }) => {
   const providers = state.table('providers')
   const provider =
     providers.get(asked.provider) ?? providers.findRows('name', asked.provider.toLowerCase())[0] ?? undefined
@@ -171,9 +171,9 @@ export const decidePriceCorrection = (state: ControlReader, command: PriceCorrec
   const { id, fromMs, toMs, reason, managed_by } = command
   const { input_cost_per_million, output_cost_per_million, cached_input_cost_per_million } = command
   const prices = { input_cost_per_million, output_cost_per_million, cached_input_cost_per_million }
-  const meant = modelMeant(state, command)
+  const model = correctedModel(state, command)
   requireCorrectable({ fromMs, toMs }, prices)
   const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() }
   const owner = managed_by === undefined ? {} : { managed_by }
-  return [{ type: 'price.corrected', data: { id, ...meant, ...range, ...prices, reason, ...owner } }]
+  return [{ type: 'price.corrected', data: { id, ...model, ...range, ...prices, reason, ...owner } }]
 }

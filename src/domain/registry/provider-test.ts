@@ -12,7 +12,7 @@ import type { RowChange } from '../kernel/tables.ts'
 import { CAPABILITIES, decideModel } from './model.ts'
 
 /** Of one provider, of all kinds together; a new test replaces the oldest. */
-export const KEPT_TESTS = 50
+export const MOST_TESTS = 50
 /** Of these, probes: programs request them repeatedly, and would push out tests that people ran. */
 export const KEPT_PROBES = 10
 /** Results of one event: a detection has one for each model. */
@@ -180,7 +180,7 @@ const isProbe = (tested: ProviderTested): boolean => shownKind(tested) === PROBE
 const outdatedBy = (tested: ProviderTested, earlier: readonly ProviderTestRow[]): readonly ProviderTestRow[] => {
   const probes = isProbe(tested) ? earlier.filter(isProbe).slice(KEPT_PROBES - 1) : []
   const others = earlier.filter((row) => !probes.includes(row))
-  return [...probes, ...others.slice(KEPT_TESTS - 1)]
+  return [...probes, ...others.slice(MOST_TESTS - 1)]
 }
 
 /** Records the results; refuses when the provider was deleted meanwhile. */
@@ -210,10 +210,10 @@ export const decideDetection = (
   const written = found.flatMap(({ model_id: id, proven, disproved }) => {
     const row = state.table('models').get(id)
     if (row === undefined || row.capability_source === 'operator' || proven.length + disproved.length === 0) return []
-    const kept = row.capabilities.filter((name) => !disproved.includes(name))
-    const known = CAPABILITIES.filter((name) => proven.includes(name) || kept.includes(name))
-    const others = kept.filter((name) => !(CAPABILITIES as readonly string[]).includes(name))
-    const capabilities = [...known, ...others]
+    const retained = row.capabilities.filter((name) => !disproved.includes(name))
+    const supported = CAPABILITIES.filter((name) => proven.includes(name) || retained.includes(name))
+    const others = retained.filter((name) => !(CAPABILITIES as readonly string[]).includes(name))
+    const capabilities = [...supported, ...others]
     return decideModel(state, { do: 'change', id, managed_by: 'api', capabilities, capability_source: 'detected' })
   })
   // First the record: a repeat of the request returns it.

@@ -6,7 +6,7 @@ import { type Aggregate, changesOf, eventType, type Stamps } from '../kernel/agg
 import type { EventRecord } from '../kernel/decision.ts'
 import { changedFields, depthOf, Id, ManagedBy, Nullable, Status } from '../kernel/fields.ts'
 import { Rejection } from '../kernel/rejection.ts'
-import { baseUrlFlaw } from './base-url.ts'
+import { baseUrlError } from './base-url.ts'
 import { removedTests } from './provider-test.ts'
 
 /** Fields that may change after creation. Null numbers: the gateway's default. */
@@ -179,7 +179,7 @@ export const requireSoundProvider = (fields: Partial<ProviderFields>): void => {
     )
   }
   if (base_url !== null && base_url !== undefined) {
-    const flaw = baseUrlFlaw(base_url)
+    const flaw = baseUrlError(base_url)
     if (flaw !== null) throw new Rejection('invalid', flaw, 'base_url')
   }
   if (options !== undefined && Buffer.byteLength(JSON.stringify(options)) > MAX_OPTIONS_BYTES) {

@@ -158,8 +158,8 @@ const requireUsable = (parameters: Readonly<Record<string, unknown>>): void => {
 /** A builtin tool has the handler of its own name. */
 const requireHandler = (kind: string, name: string): void => {
   if (kind !== 'builtin' || HANDLERS.has(name)) return
-  const known = HANDLERS.size === 0 ? 'this gateway has none yet' : `the handlers are ${[...HANDLERS].join(', ')}`
-  throw new Rejection('invalid', `no built-in handler is called "${name}": ${known}`, 'kind')
+  const handlers = HANDLERS.size === 0 ? 'this gateway has none yet' : `the handlers are ${[...HANDLERS].join(', ')}`
+  throw new Rejection('invalid', `no built-in handler is called "${name}": ${handlers}`, 'kind')
 }
 
 /** Throws 400 for fields that are invalid for every tool. */

@@ -7,7 +7,7 @@ import { type Aggregate, changeAction, changesOf, eventType, type Stamps } from 
 import type { EventRecord } from '../kernel/decision.ts'
 import { changedFields, distinct, Id, ManagedBy, Nullable, opened, requireSmall } from '../kernel/fields.ts'
 import { Rejection } from '../kernel/rejection.ts'
-import { nobodyHas } from '../references.ts'
+import { unknownNameText } from '../references.ts'
 import { aliasKeys, isModel, requireNoModelName } from '../registry/alias.ts'
 import { ModelName } from '../registry/model.ts'
 import { strategyOf } from './policy.ts'
@@ -167,7 +167,7 @@ const soundOverrides = (given: EndpointOverrides): EndpointOverrides => ({
  */
 const requireForced = (state: ControlReader, forced: string | null, row: EndpointRow | undefined): void => {
   if (forced === null || forced === row?.overrides.forced_model || isModel(state, forced)) return
-  throw new Rejection('invalid', nobodyHas(state, 'model', forced), 'overrides.forced_model')
+  throw new Rejection('invalid', unknownNameText(state, 'model', forced), 'overrides.forced_model')
 }
 
 export const decideEndpoint = (state: ControlReader, command: EndpointCommand): EventRecord[] => {

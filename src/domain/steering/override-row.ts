@@ -36,7 +36,7 @@ export interface OverrideRow extends Stamps {
  */
 export const HISTORY_KEPT = 1_000
 /** Number of rows that are retained beside these: those that take back an override from `bootstrap:`. */
-export const TAKEN_BACK_KEPT = 1_000
+export const TAKEN_BACK_RETAINED = 1_000
 /** From so many rows in force on, those that expired a day ago (in log time) are removed. */
 const SWEPT_FROM = 1_000
 const SWEPT_AFTER_MS = 86_400_000
@@ -86,7 +86,7 @@ const { removed } = changesOf<OverrideRow>('overrides')
  * (`before`): it changes in the same step. The search runs once for every `LOOKED_EVERY` further rows and removes
  * `AT_ONCE` or more, so that not every decision walks all rows.
  */
-export const forgotten = (state: ControlReader, before: OverrideRow | undefined, logAtMs: number): RowChange[] => {
+export const evicted = (state: ControlReader, before: OverrideRow | undefined, logAtMs: number): RowChange[] => {
   const overrides = state.table('overrides')
   if ((overrides.size + 1) % LOOKED_EVERY !== 0) return []
   const [history, takenBack, over]: [OverrideRow[], OverrideRow[], OverrideRow[]] = [[], [], []]
@@ -102,7 +102,7 @@ export const forgotten = (state: ControlReader, before: OverrideRow | undefined,
   }
   const surplus = [
     history.slice(0, Math.max(0, history.length - HISTORY_KEPT)),
-    takenBack.slice(0, Math.max(0, takenBack.length - TAKEN_BACK_KEPT)),
+    takenBack.slice(0, Math.max(0, takenBack.length - TAKEN_BACK_RETAINED)),
     standing < SWEPT_FROM ? [] : over,
   ]
   return surplus

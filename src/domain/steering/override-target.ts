@@ -4,7 +4,7 @@ import { Value } from '../../lib/schema/schema.ts'
 import { capNanoUsd } from '../budgets/cap.ts'
 import type { ControlReader } from '../control.ts'
 import { Rejection } from '../kernel/rejection.ts'
-import { nobodyHas } from '../references.ts'
+import { unknownNameText } from '../references.ts'
 import { isModel } from '../registry/alias.ts'
 import { ModelName } from '../registry/model.ts'
 import { modelOf } from '../registry/model-row.ts'
@@ -35,7 +35,7 @@ const MAX_NAME = 256
 
 /** The kind, or 400 with the list. */
 export const overrideKindOf = (text: string): OverrideKind => {
-  const kind = OVERRIDE_KINDS.find((known) => known === text)
+  const kind = OVERRIDE_KINDS.find((each) => each === text)
   if (kind !== undefined) return kind
   throw new Rejection('invalid', `unknown kind "${text}"; the kinds are ${OVERRIDE_KINDS.join(', ')}`, 'kind')
 }
@@ -137,7 +137,7 @@ const membersOf = (value: unknown, name: string, example: string): unknown => {
   if (!isObject(value) || value[name] === undefined) {
     throw new Rejection('invalid', `"value" must be ${example}`, isObject(value) ? `value.${name}` : 'value')
   }
-  const other = Object.keys(value).find((known) => known !== name)
+  const other = Object.keys(value).find((each) => each !== name)
   if (other !== undefined) throw new Rejection('invalid', `"value.${other}" is not known here`, `value.${other}`)
   return value[name]
 }
@@ -165,7 +165,7 @@ const disableOf = (value: unknown): OverrideValue => {
       : Array.isArray(value)
         ? value
         : membersOf(value, 'features', `an object like {"features": ["${FEATURES[0]}"]}`)
-  const features = FEATURES.filter((known) => Array.isArray(given) && given.includes(known))
+  const features = FEATURES.filter((each) => Array.isArray(given) && given.includes(each))
   if (!Array.isArray(given) || given.length === 0 || given.some((one) => !FEATURES.includes(one as Feature))) {
     throw new Rejection('invalid', `"value.features" must list some of ${FEATURES.join(', ')}`, 'value.features')
   }
@@ -188,9 +188,10 @@ export const overrideValueOf = (
   value: unknown,
   enabled: boolean,
 ): OverrideValue | null => {
-  const said = enabled ? soundValueOf(kind, value) : null
-  if (said?.model === undefined) return said
-  const model = modelOf(state, said.model)
-  if (!isModel(state, model)) throw new Rejection('invalid', nobodyHas(state, 'model', said.model), 'value.model')
+  const sound = enabled ? soundValueOf(kind, value) : null
+  if (sound?.model === undefined) return sound
+  const model = modelOf(state, sound.model)
+  if (!isModel(state, model))
+    throw new Rejection('invalid', unknownNameText(state, 'model', sound.model), 'value.model')
   return { model }
 }

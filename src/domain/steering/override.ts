@@ -9,7 +9,7 @@ import { Id, Nullable, Timestamp } from '../kernel/fields.ts'
 import { Rejection } from '../kernel/rejection.ts'
 import { isSeeder } from '../kernel/seeder.ts'
 import { ModelName } from '../registry/model.ts'
-import { forgotten, inForce, isOver, isStanding, type OverrideRow, overrideKey } from './override-row.ts'
+import { evicted, inForce, isOver, isStanding, type OverrideRow, overrideKey } from './override-row.ts'
 import { overrideKindOf, overrideValueOf, requireOwnKey, targetOf } from './override-target.ts'
 
 export const OverrideReason = t.String({ maxLength: 1_024 })
@@ -74,7 +74,7 @@ export const override: Aggregate<OverrideRow, ControlReader> = {
     const takenOver = wasSeeded && !isSeeder(meta.actor) ? { taken_over: true as const } : {}
     const by = { actor: meta.actor, writer_tenant_id: writerTenantOf(state, meta.actor) }
     return [
-      ...forgotten(state, before, meta.logAtMs),
+      ...evicted(state, before, meta.logAtMs),
       ...(before === undefined
         ? []
         : [{ table: 'overrides', id: before.id, before, after: { ...before, superseded: true } }]),

@@ -48,7 +48,7 @@ const STRATEGY_ALIASES: Readonly<Record<string, Strategy>> = {
 export const strategyOf = (text: string, param = 'strategy'): Strategy => {
   const word = normalisedWord(text)
   const strategy =
-    STRATEGIES.find((known) => known === word) ??
+    STRATEGIES.find((each) => each === word) ??
     (Object.hasOwn(STRATEGY_ALIASES, word) ? STRATEGY_ALIASES[word] : undefined)
   if (strategy === undefined)
     throw new Rejection('invalid', `unknown strategy "${text}"; the strategies are ${STRATEGIES.join(', ')}`, param)

@@ -9,18 +9,18 @@ import type { LiveState } from '../port.ts'
 import type { OpenAccount } from './open-account.ts'
 
 /** A budget in use, with the bounds of the window that was requested last. */
-export class BudgetLine {
+export class ApplicableBudget {
   startMs = Number.POSITIVE_INFINITY
   endMs: number | null = Number.NEGATIVE_INFINITY
   /** The account of that window, once it was requested. */
   account: OpenAccount | null = null
   /** No lease is requested before this time (monotonic): other holders have yet to report what they counted. */
-  asksFromMs = 0
+  requestsFromMs = 0
 
   constructor(
     public row: BudgetRow,
     /** Whether copies of its terms may carry the height at which its limits were set: all instances support it. */
-    readonly saysLimitsHeight: () => boolean,
+    readonly hasLimitsHeight: () => boolean,
   ) {}
 
   /**
@@ -28,7 +28,7 @@ export class BudgetLine {
    * of its terms.
    */
   get opensAt(): number {
-    return opensAt(this.row, this.saysLimitsHeight())
+    return opensAt(this.row, this.hasLimitsHeight())
   }
 
   get isHard(): boolean {
@@ -75,26 +75,26 @@ export class BudgetLine {
 }
 
 /** Those of one tenant. */
-export class TenantLines {
-  readonly all = new Map<string, BudgetLine>()
+export class TenantBudgets {
+  readonly all = new Map<string, ApplicableBudget>()
   /** `<type>:<id>`, names of models in lower case. */
-  readonly #bySubject = new Map<string, BudgetLine[]>()
+  readonly #bySubject = new Map<string, ApplicableBudget[]>()
   /** Whether any has a provider or a model as its target. */
   ofCandidates = false
-  whole: readonly BudgetLine[] = NO_LINES
+  whole: readonly ApplicableBudget[] = NONE
 
   constructor(
     readonly tenantId: string,
-    private readonly saysLimitsHeight: () => boolean,
+    private readonly hasLimitsHeight: () => boolean,
   ) {}
 
-  put(row: BudgetRow): BudgetLine {
-    const known = this.all.get(row.id)
-    const line = known ?? new BudgetLine(row, this.saysLimitsHeight)
-    if (known === undefined) this.all.set(row.id, line)
-    else line.replace(row)
+  put(row: BudgetRow): ApplicableBudget {
+    const present = this.all.get(row.id)
+    const budget = present ?? new ApplicableBudget(row, this.hasLimitsHeight)
+    if (present === undefined) this.all.set(row.id, budget)
+    else budget.replace(row)
     this.#index()
-    return line
+    return budget
   }
 
   drop(id: string): void {
@@ -102,21 +102,21 @@ export class TenantLines {
     this.#index()
   }
 
-  of(type: string, id: string): readonly BudgetLine[] {
-    return this.#bySubject.get(`${type}:${id}`) ?? NO_LINES
+  of(type: string, id: string): readonly ApplicableBudget[] {
+    return this.#bySubject.get(`${type}:${id}`) ?? NONE
   }
 
   /** Those that apply with every candidate. */
-  ofRequest(keyId: string, slug: string | null): readonly BudgetLine[] {
+  ofRequest(keyId: string, slug: string | null): readonly ApplicableBudget[] {
     if (this.#bySubject.size === 0) return this.whole
     const ofKey = this.of('key', keyId)
-    const ofEndpoint = slug === null ? NO_LINES : this.of('endpoint', slug)
+    const ofEndpoint = slug === null ? NONE : this.of('endpoint', slug)
     return ofKey.length === 0 && ofEndpoint.length === 0 ? this.whole : [...this.whole, ...ofKey, ...ofEndpoint]
   }
 
   /** Those of one candidate. */
-  ofCandidate(providerId: string, model: string): readonly BudgetLine[] {
-    if (!this.ofCandidates) return NO_LINES
+  ofCandidate(providerId: string, model: string): readonly ApplicableBudget[] {
+    if (!this.ofCandidates) return NONE
     const ofModel = this.of('model', model.toLowerCase())
     const ofProvider = this.of('provider', providerId)
     return ofModel.length === 0 ? ofProvider : ofProvider.length === 0 ? ofModel : [...ofProvider, ...ofModel]
@@ -124,28 +124,28 @@ export class TenantLines {
 
   #index(): void {
     this.#bySubject.clear()
-    const whole: BudgetLine[] = []
+    const whole: ApplicableBudget[] = []
     this.ofCandidates = false
-    for (const line of this.all.values()) {
-      const { type, id } = line.row.scope
+    for (const budget of this.all.values()) {
+      const { type, id } = budget.row.scope
       if (type === 'tenant') {
-        whole.push(line)
+        whole.push(budget)
         continue
       }
       if (type === 'provider' || type === 'model') this.ofCandidates = true
       const subject = `${type}:${type === 'model' ? id.toLowerCase() : id}`
-      this.#bySubject.set(subject, [...(this.#bySubject.get(subject) ?? NO_LINES), line])
+      this.#bySubject.set(subject, [...(this.#bySubject.get(subject) ?? NONE), budget])
     }
     this.whole = whole
   }
 }
 
-const NO_LINES: readonly BudgetLine[] = []
+const NONE: readonly ApplicableBudget[] = []
 
-export interface BudgetLines {
+export interface ApplicableBudgets {
   /** Null: the tenant has no budget in use. */
-  of(tenantId: string): TenantLines | null
-  tenants(): Iterable<[string, TenantLines]>
+  of(tenantId: string): TenantBudgets | null
+  tenants(): Iterable<[string, TenantBudgets]>
   /** Whether copies of terms may carry the height at which limits were set. */
   saysLimitsHeight(): boolean
 }
@@ -154,11 +154,11 @@ export interface BudgetLines {
  * Follows the fold. `changed` is called for each budget in use, at first and whenever it changes; `before` is null at
  * first, and for a new budget.
  */
-export const openBudgetLines = (
+export const openApplicableBudgets = (
   live: Pick<LiveState, 'control' | 'subscribe'>,
-  changed: (tenantId: string, line: BudgetLine, before: BudgetRow | null) => void,
-): BudgetLines => {
-  const tenants = new Map<string, TenantLines>()
+  changed: (tenantId: string, budget: ApplicableBudget, before: BudgetRow | null) => void,
+): ApplicableBudgets => {
+  const tenants = new Map<string, TenantBudgets>()
   const saysLimitsHeight = () =>
     (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= LIMITS_HEIGHT_SINCE
   const put = (row: BudgetRow, before: BudgetRow | null): void => {
@@ -166,14 +166,14 @@ export const openBudgetLines = (
       drop(row)
       return
     }
-    const lines = tenants.get(row.tenant_id) ?? new TenantLines(row.tenant_id, saysLimitsHeight)
-    tenants.set(row.tenant_id, lines)
-    changed(row.tenant_id, lines.put(row), before)
+    const budgets = tenants.get(row.tenant_id) ?? new TenantBudgets(row.tenant_id, saysLimitsHeight)
+    tenants.set(row.tenant_id, budgets)
+    changed(row.tenant_id, budgets.put(row), before)
   }
   const drop = ({ tenant_id, id }: BudgetRow): void => {
-    const lines = tenants.get(tenant_id)
-    lines?.drop(id)
-    if (lines?.all.size === 0) tenants.delete(tenant_id)
+    const budgets = tenants.get(tenant_id)
+    budgets?.drop(id)
+    if (budgets?.all.size === 0) tenants.delete(tenant_id)
   }
   for (const [, row] of live.control.table('budgets').rows()) put(row, null)
   live.subscribe(({ changes }) => {

@@ -2,9 +2,14 @@
 // given back, lease requests. In that order.
 import { roomOf } from '../../domain/budgets/account.ts'
 import { type Amount, isNothing, minus, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
-import { type BudgetEvent, type LeaseAsk, type LeaseTally, MOST_ACCOUNTS } from '../../domain/budgets/budget-events.ts'
+import {
+  type BudgetEvent,
+  type LeaseTally,
+  MOST_ACCOUNTS,
+  type RequestedLease,
+} from '../../domain/budgets/budget-events.ts'
 import type { NewRecord } from '../../log/port.ts'
-import { AskGroup } from './lease-requests.ts'
+import { LeaseRequestGroup } from './lease-requests.ts'
 import type { BudgetLedger } from './ledger.ts'
 import { LEASE_MS, type OpenAccount, termsOf } from './open-account.ts'
 import { BudgetScribe, type ScribeDeps } from './writer.ts'
@@ -17,58 +22,58 @@ export interface Batch {
   readonly records: NewRecord[]
   /** Accounts of this process's holder that the batch names: the batch renews their leases. */
   readonly named: Set<OpenAccount>
-  readonly told: Set<OpenAccount>
+  readonly reported: Set<OpenAccount>
   /** The accounts of this batch that get no further record. */
   readonly closed: Set<OpenAccount>
-  readonly asked: AskGroup[]
+  readonly requested: LeaseRequestGroup[]
 }
 
 export interface Sources {
   readonly opens: Iterable<OpenAccount>
   readonly former: Iterable<OpenAccount>
-  readonly groups: Iterable<AskGroup>
-  asked(group: AskGroup): void
+  readonly groups: Iterable<LeaseRequestGroup>
+  requested(group: LeaseRequestGroup): void
 }
 
-interface WriterDeps extends ScribeDeps {
+interface BatchWriterDeps extends ScribeDeps {
   readonly epoch: string
   monotonicMs(): number
 }
 
 export class BatchWriter {
-  readonly #scribe: BudgetScribe
+  readonly #writer: BudgetScribe
   /** Grows for the life of the process. */
-  #request = 0
+  #sequence = 0
 
   constructor(
-    private readonly deps: WriterDeps,
+    private readonly deps: BatchWriterDeps,
     private readonly ledger: BudgetLedger,
   ) {
-    this.#scribe = new BudgetScribe(deps, deps.epoch)
+    this.#writer = new BudgetScribe(deps, deps.epoch)
   }
 
   /** The next batch for a partition; null: there is nothing to write. */
-  next(partition: number, { opens, former, groups, asked }: Sources): Batch | null {
+  next(partition: number, { opens, former, groups, requested }: Sources): Batch | null {
     const nowMs = this.deps.monotonicMs()
     const batch: Batch & { bytes: number } = {
-      ...{ records: [], named: new Set(), told: new Set(), closed: new Set(), asked: [], bytes: 0 },
+      ...{ records: [], named: new Set(), reported: new Set(), closed: new Set(), requested: [], bytes: 0 },
     }
     // The existing records of the partition have to be read first: they show whether an account is new.
     if (!this.ledger.isCaughtUp(partition)) return null
     const here = (open: OpenAccount): boolean => this.ledger.partitionOf(open.tenantId) === partition
     const own = [...opens].filter(here)
-    this.#tell(
+    this.#report(
       batch,
-      own.filter((open) => isToTell(open, nowMs)),
+      own.filter((open) => isToReport(open, nowMs)),
       'lease.settled',
     )
-    const ended = [...former].filter(here).filter(({ lease }) => lease.untoldSinceMs !== null)
-    this.#tell(
+    const ended = [...former].filter(here).filter(({ lease }) => lease.unreportedSinceMs !== null)
+    this.#report(
       batch,
       ended.filter(({ isIdle }) => isIdle),
       'lease.closed',
     )
-    this.#tell(
+    this.#report(
       batch,
       ended.filter(({ isIdle }) => !isIdle),
       'lease.settled',
@@ -77,34 +82,38 @@ export class BatchWriter {
       if (!group.due || group.sequence !== null || !here(group.opens[0]!)) continue
       if (isFull(batch)) break
       group.due = false
-      if (group.first() !== undefined) this.#ask(batch, group, nowMs, asked)
+      if (group.first() !== undefined) this.#request(batch, group, nowMs, requested)
     }
     for (const open of own) {
-      if (!open.wantsMore || open.asking || isFull(batch)) continue
+      if (!open.wantsMore || open.requesting || isFull(batch)) continue
       open.wantsMore = false
-      this.#ask(batch, new AskGroup(`ahead ${open.account}`, [open]), nowMs, asked)
+      this.#request(batch, new LeaseRequestGroup(`ahead ${open.account}`, [open]), nowMs, requested)
     }
     for (const open of batch.named) open.sentAtMs ??= nowMs
     return batch.records.length === 0 ? null : batch
   }
 
   /** The batch was not written. */
-  takeBack({ told, asked }: Batch): void {
+  takeBack({ reported, requested }: Batch): void {
     const nowMs = this.deps.monotonicMs()
-    for (const open of told) {
-      open.lease.untoldSinceMs ??= nowMs
+    for (const open of reported) {
+      open.lease.unreportedSinceMs ??= nowMs
       open.takeBackMark()
     }
-    for (const group of asked) for (const open of group.opens) open.asking = false
+    for (const group of requested) for (const open of group.opens) open.requesting = false
   }
 
   #add(batch: Batch & { bytes: number }, tenantId: string, event: BudgetEvent): void {
-    const record = this.#scribe.record(tenantId, event)
+    const record = this.#writer.record(tenantId, event)
     batch.records.push(record)
     batch.bytes += record.value!.length
   }
 
-  #tell(batch: Batch & { bytes: number }, opens: readonly OpenAccount[], type: 'lease.settled' | 'lease.closed'): void {
+  #report(
+    batch: Batch & { bytes: number },
+    opens: readonly OpenAccount[],
+    type: 'lease.settled' | 'lease.closed',
+  ): void {
     const byWho = Map.groupBy(opens, ({ tenantId, lease }) => `${tenantId} ${lease.holder}`)
     for (const all of byWho.values()) {
       for (let from = 0; from < all.length && !isFull(batch); from += MOST_ACCOUNTS) {
@@ -114,9 +123,9 @@ export class BatchWriter {
         for (const open of some) {
           this.#introduce(batch, open)
           accounts.push(open.lease.tally())
-          open.lease.untoldSinceMs = null
-          open.telling()
-          batch.told.add(open)
+          open.lease.unreportedSinceMs = null
+          open.reporting()
+          batch.reported.add(open)
           if (type === 'lease.closed') batch.closed.add(open)
           else batch.named.add(open)
         }
@@ -139,29 +148,34 @@ export class BatchWriter {
       const data = { ...open.opened(), ...(forgotten ? { forgotten } : {}) }
       this.#add(batch, tenantId, { type: 'account.opened', data })
     } else if (account.height < line.row.height) {
-      const data = { account: id, ...termsOf(line.row, line.saysLimitsHeight()) }
+      const data = { account: id, ...termsOf(line.row, line.hasLimitsHeight()) }
       this.#add(batch, tenantId, { type: 'account.limited', data })
     }
   }
 
-  #ask(batch: Batch & { bytes: number }, group: AskGroup, nowMs: number, asked: (group: AskGroup) => void): void {
-    const accounts = group.opens.map((open, i) => this.#askOf(open, group, i, nowMs))
+  #request(
+    batch: Batch & { bytes: number },
+    group: LeaseRequestGroup,
+    nowMs: number,
+    requested: (group: LeaseRequestGroup) => void,
+  ): void {
+    const accounts = group.opens.map((open, i) => this.#requestOf(open, group, i, nowMs))
     if (group.first() === undefined && accounts.every(({ want }) => isNothing(want))) return
     for (const open of group.opens) {
       this.#introduce(batch, open)
-      open.asking = true
+      open.requesting = true
       open.wantsMore = false
       batch.named.add(open)
     }
-    group.sequence = ++this.#request
+    group.sequence = ++this.#sequence
     const { holder } = group.opens[0]!.lease
     const data = { holder, instance: this.deps.instance, sequence: group.sequence, accounts }
     this.#add(batch, group.tenantId, { type: 'lease.requested', data })
-    batch.asked.push(group)
-    asked(group)
+    batch.requested.push(group)
+    requested(group)
   }
 
-  #askOf(open: OpenAccount, group: AskGroup, place: number, nowMs: number): LeaseAsk {
+  #requestOf(open: OpenAccount, group: LeaseRequestGroup, place: number, nowMs: number): RequestedLease {
     const account = this.ledger.account(open.tenantId, open.account)
     const free = open.lease.free()
     let wanted: Amount = NO_AMOUNT
@@ -178,8 +192,8 @@ const isFull = ({ records, bytes }: { records: readonly unknown[]; bytes: number
   records.length >= MOST_RECORDS - 2 * MOST_ACCOUNTS || bytes >= MOST_BYTES - 48 * 1024
 
 /** Whether an account has an unreported charge, or a lease that would expire. */
-const isToTell = ({ lease, line, account: _ }: OpenAccount, nowMs: number): boolean => {
-  if (lease.untoldSinceMs !== null) return true
+const isToReport = ({ lease, line, account: _ }: OpenAccount, nowMs: number): boolean => {
+  if (lease.unreportedSinceMs !== null) return true
   if (!line.isHard || nowMs < lease.usableUntilMs - LEASE_MS / 2) return false
   const { nano_usd, tokens } = minus(minus(lease.granted, lease.returned), lease.spent)
   return nano_usd > 0 || tokens > 0

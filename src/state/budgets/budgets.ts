@@ -4,7 +4,7 @@ import { closedUpTo, opensAt } from '../../domain/budgets/account-closing.ts'
 import { type Amount, minus, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { LiveState } from '../port.ts'
-import { type BudgetLine, type BudgetLines, openBudgetLines } from './applicable.ts'
+import { type ApplicableBudget, type ApplicableBudgets, openApplicableBudgets } from './applicable.ts'
 import { startBudgetChores } from './chores.ts'
 import { type BudgetFigures, budgetFigures } from './figures.ts'
 import { BudgetLeases, type LeasesDeps } from './leases.ts'
@@ -65,7 +65,7 @@ export interface BudgetStanding {
  * When limits begin to hold for amounts that were only counted, all instances report at once what they have counted;
  * the first leases are requested after this time.
  */
-const TOLD_WITHIN_MS = 500
+const REPORTED_WITHIN_MS = 500
 
 export interface Budgets {
   /** Null: the key falls under no budget. `slug`: of the endpoint scope. */
@@ -102,7 +102,7 @@ export interface BudgetsDeps extends Omit<LeasesDeps, 'onFolded'> {
 
 export interface OpenBudgets extends Budgets {
   readonly leases: BudgetLeases
-  readonly lines: BudgetLines
+  readonly lines: ApplicableBudgets
   /** Writes the remaining reports, within this time. */
   close(limitMs: number): Promise<void>
 }
@@ -110,21 +110,21 @@ export interface OpenBudgets extends Budgets {
 /** Opens the accounts of the budgets in use, and of later ones. Reads and writes nothing where there are none. */
 export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
   const leases = new BudgetLeases(deps)
-  const changed = (tenantId: string, line: BudgetLine, before: BudgetRow | null): void => {
+  const changed = (tenantId: string, budget: ApplicableBudget, before: BudgetRow | null): void => {
     void leases.ledger.follow(tenantId)
     const nowMs = deps.monotonicMs()
-    if (before !== null && line.leasesMoreThan(before)) line.asksFromMs = nowMs + TOLD_WITHIN_MS
+    if (before !== null && budget.leasesMoreThan(before)) budget.requestsFromMs = nowMs + REPORTED_WITHIN_MS
     // Limits may be lower now, or hold for amounts that were only counted: leases ahead of need are given back, and
     // counted amounts are reported, at once.
     for (const open of [...leases.opens.values(), ...leases.former]) {
-      if (open.line.row.id !== line.row.id) continue
-      open.line = line
+      if (open.line.row.id !== budget.row.id) continue
+      open.line = budget
       if (!leases.former.has(open)) leases.giveBack(open, nowMs)
-      if (open.lease.untoldSinceMs !== null) leases.tell(open)
+      if (open.lease.unreportedSinceMs !== null) leases.tell(open)
     }
   }
-  const lines = openBudgetLines(deps.live, changed)
-  const stopChores = startBudgetChores({ ...deps, leases, lines })
+  const lines = openApplicableBudgets(deps.live, changed)
+  const stopChores = startBudgetChores({ ...deps, leases, applicable: lines })
   return {
     leases,
     lines,
@@ -156,22 +156,22 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
   }
 }
 
-const standingOf = (leases: BudgetLeases, lines: BudgetLines, row: BudgetRow): BudgetStanding | null => {
+const standingOf = (leases: BudgetLeases, lines: ApplicableBudgets, row: BudgetRow): BudgetStanding | null => {
   const { ledger, opens } = leases
-  const line = lines.of(row.tenant_id)?.all.get(row.id)
+  const budget = lines.of(row.tenant_id)?.all.get(row.id)
   const accounts = ledger.accounts(row.tenant_id)
-  if (line === undefined || accounts === null) return null
-  const { startMs, endMs } = line.windowOf(ledger.nowMs(row.tenant_id))
+  if (budget === undefined || accounts === null) return null
+  const { startMs, endMs } = budget.windowOf(ledger.nowMs(row.tenant_id))
   const id = accountId(row.id, startMs, endMs)
   const account = accounts.get(id)
   const lease = opens.get(id)?.lease
-  const told = lease === undefined ? undefined : account?.holders.get(lease.holder)
+  const reported = lease === undefined ? undefined : account?.holders.get(lease.holder)
   const ours = lease === undefined ? NO_AMOUNT : plus(lease.spent, lease.counted)
-  const untold = minus(ours, told === undefined ? NO_AMOUNT : plus(told.spent, told.counted))
+  const unreported = minus(ours, reported === undefined ? NO_AMOUNT : plus(reported.spent, reported.counted))
   const window = { account: id, budget_id: row.id, window_start_ms: startMs, window_end_ms: endMs }
   // No holder has spent from this window yet: the amounts of overlapping windows count in it nevertheless.
   const settled = account === undefined ? carriedInto(accounts, window) : spentOf(account)
-  const spent = plus(settled, untold)
+  const spent = plus(settled, unreported)
   const taken = account === undefined ? settled : committed(account)
   return {
     account: id,

@@ -5,14 +5,14 @@ import { reached } from '../../domain/budgets/budget-alerts.ts'
 import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
-import type { BudgetLines } from './applicable.ts'
+import type { ApplicableBudgets } from './applicable.ts'
 import type { BudgetLeases } from './leases.ts'
 import { LEASE_MS, type OpenAccount } from './open-account.ts'
 import { BudgetScribe, statementOf } from './writer.ts'
 
 const EVERY_MS = 1_000
 /** The longest time between a charge and its report. */
-const TELL_MS = 5_000
+const REPORT_MS = 5_000
 /** A lease goes back when no request drew from it for so long. */
 const IDLE_MS = 30_000
 /** The next window is opened when so much of this one is left, or half of it. */
@@ -24,7 +24,7 @@ const MOST_STATED = 64
 export interface ChoresDeps {
   readonly log: EventLog
   readonly leases: BudgetLeases
-  readonly lines: BudgetLines
+  readonly applicable: ApplicableBudgets
   readonly instance: string
   nowMs(): number
   monotonicMs(): number
@@ -43,21 +43,21 @@ export const startBudgetChores = (deps: ChoresDeps): (() => void) => {
 }
 
 class Chores {
-  readonly #scribe: BudgetScribe
+  readonly #writer: BudgetScribe
   #writing = false
   #round = 0
   /** The wall clock before the monotonic one, as of the last round. */
   #aheadMs: number | null = null
 
   constructor(private readonly deps: ChoresDeps) {
-    this.#scribe = new BudgetScribe(deps, deps.newEpoch())
+    this.#writer = new BudgetScribe(deps, deps.newEpoch())
   }
 
   run(): void {
     const { leases, monotonicMs, spoolEnd, onNeeded } = this.deps
     const nowMs = monotonicMs()
     if (this.#slept(nowMs)) for (const open of leases.opens.values()) open.lease.usableUntilMs = 0
-    for (const open of [...leases.opens.values(), ...leases.former]) this.#mind(open, nowMs)
+    for (const open of [...leases.opens.values(), ...leases.former]) this.#maintain(open, nowMs)
     onNeeded?.(Math.min(spoolEnd(), leases.neededFrom()))
     if (!this.#writing)
       void this.#write().catch((error: unknown) => this.deps.diagnostics.warn('budget_chores', { error }))
@@ -75,19 +75,20 @@ class Chores {
   }
 
   /** One account that this process spends from. */
-  #mind(open: OpenAccount, nowMs: number): void {
+  #maintain(open: OpenAccount, nowMs: number): void {
     const { leases } = this.deps
     const { lease, endMs, tenantId, line } = open
     const logMs = leases.ledger.nowMs(tenantId)
     const isOver = endMs !== null && logMs >= endMs
     const idleMs = nowMs - Math.max(lease.usedAtMs, open.grantedAtMs)
     if (isOver || idleMs > IDLE_MS) leases.giveBack(open, nowMs)
-    const untoldMs = lease.untoldSinceMs === null ? 0 : nowMs - lease.untoldSinceMs
+    const unreportedMs = lease.unreportedSinceMs === null ? 0 : nowMs - lease.unreportedSinceMs
     const expires = line.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
-    if (untoldMs > TELL_MS || open.isContended(nowMs) || expires) leases.tell(open)
+    if (unreportedMs > REPORT_MS || open.isContended(nowMs) || expires) leases.tell(open)
     // Only once the fold contains all reports: if a clock goes back, the account is opened again from the fold.
-    const isTold = lease.isTold(leases.ledger.account(tenantId, open.account)?.holders.get(lease.holder))
-    const done = lease.untoldSinceMs === null && open.neededFrom === null && open.isIdle && !open.asking && isTold
+    const isReported = lease.isReported(leases.ledger.account(tenantId, open.account)?.holders.get(lease.holder))
+    const done =
+      lease.unreportedSinceMs === null && open.neededFrom === null && open.isIdle && !open.requesting && isReported
     if (isOver && done && open.waiting === 0) this.#drop(open)
     else if (!isOver && endMs !== null && line.isHard && idleMs < IDLE_MS) this.#openNext(open, endMs, logMs)
   }
@@ -109,7 +110,7 @@ class Chores {
     if (endMs - logMs > aheadMs) return
     const next = open.line.windowOf(endMs)
     const opened = leases.openWindow(open.tenantId, open.line, next.startMs, next.endMs)
-    if (opened.asking || opened.lastGrant.nano_usd > 0 || opened.lastGrant.tokens > 0) return
+    if (opened.requesting || opened.lastGrant.nano_usd > 0 || opened.lastGrant.tokens > 0) return
     opened.lastDrawNanoUsd = open.lastDrawNanoUsd
     opened.lastDrawTokens = open.lastDrawTokens
     opened.wantsMore = true
@@ -130,13 +131,13 @@ class Chores {
   }
 
   async #alert(tenantId: string): Promise<void> {
-    const lines = this.deps.lines.of(tenantId)
-    if (lines === null) return
+    const applicable = this.deps.applicable.of(tenantId)
+    if (applicable === null) return
     const events: BudgetEvent[] = []
     for (const account of this.deps.leases.ledger.accounts(tenantId)?.all() ?? []) {
-      const line = lines.all.get(account.budget_id)
-      if (line === undefined) continue
-      const { alert_thresholds, soft_limit_nano_usd } = line.row
+      const budget = applicable.all.get(account.budget_id)
+      if (budget === undefined) continue
+      const { alert_thresholds, soft_limit_nano_usd } = budget.row
       const spent = spentOf(account)
       for (const threshold of reached(account, spent, alert_thresholds, soft_limit_nano_usd)) {
         const { account: id, budget_id, limit_nano_usd, limit_tokens } = account
@@ -154,7 +155,7 @@ class Chores {
   async #append(tenantId: string, events: readonly BudgetEvent[]): Promise<void> {
     if (events.length === 0) return
     try {
-      await this.#scribe.append(tenantId, events, this.deps.leases.ledger)
+      await this.#writer.append(tenantId, events, this.deps.leases.ledger)
     } catch (error) {
       // Due again in a second; a repeat is harmless.
       if (error instanceof LogUnavailable || error instanceof IndefiniteAppend) return

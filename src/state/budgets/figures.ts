@@ -1,6 +1,6 @@
 // Standing of all budgets for `/metrics`: those that are nearest to their limits by name, the rest as counts.
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
-import type { BudgetLines } from './applicable.ts'
+import type { ApplicableBudgets } from './applicable.ts'
 import type { BudgetStanding } from './budgets.ts'
 import type { BudgetLeases } from './leases.ts'
 
@@ -37,14 +37,14 @@ const leftOf = (limit: number | null, taken: number): number =>
 
 export const budgetFigures = (
   { opens, waiting, downSinceMs, deps }: BudgetLeases,
-  lines: BudgetLines,
+  applicable: ApplicableBudgets,
   standing: (row: BudgetRow) => BudgetStanding | null,
   most: number,
 ): BudgetFigures => {
   const nearest: BudgetFigure[] = []
   let inUse = 0
   let closed = 0
-  for (const [, { all }] of lines.tenants())
+  for (const [, { all }] of applicable.tenants())
     for (const { row } of all.values()) {
       inUse++
       const stands = standing(row)

@@ -57,16 +57,16 @@ export interface Waiter {
 }
 
 /** A set of accounts that is requested in one record. */
-export class AskGroup {
+export class LeaseRequestGroup {
   readonly waiters: Waiter[] = []
   /** The number of its lease request under way; null: there is none. */
   sequence: number | null = null
   /** When the lease request was sent (monotonic). */
-  askedAtMs = 0
+  sentAtMs = 0
   /** A lease request is to be sent. */
   due = false
   /** The request is delayed until other holders have reported what they counted. */
-  held = false
+  delayed = false
 
   constructor(
     readonly key: string,
@@ -74,7 +74,7 @@ export class AskGroup {
   ) {}
 
   /** A lease request is under way or is about to be sent. */
-  get isAsking(): boolean {
+  get isRequesting(): boolean {
     return this.sequence !== null || this.due
   }
 

@@ -1,7 +1,7 @@
 // Requests whose lease is used up: they request leases together, in their order, and wait for a bounded time.
 import { type Account, type LeaseRefusal, type LeaseVerdict, roomOf } from '../../domain/budgets/account.ts'
 import { type Amount, fits, minus, NO_AMOUNT } from '../../domain/budgets/amount.ts'
-import { AskGroup, groupKey, TAKEN, type Taken, type Waiter } from './lease-requests.ts'
+import { groupKey, LeaseRequestGroup, TAKEN, type Taken, type Waiter } from './lease-requests.ts'
 import type { BudgetLedger } from './ledger.ts'
 import { type OpenAccount, othersHold } from './open-account.ts'
 
@@ -15,11 +15,11 @@ const RETURNS_MS = 500
  * The same wait in response times of the log, whichever is longer: other holders have to read the refusal and to write
  * what they give back, and this process has to read it.
  */
-const RETURNS_ANSWERS = 3
+const RETURNS_RESPONSES = 3
 /** Decay of the observed response time: the weight of a slow response after each further one. */
-const FADES = 0.75
+const DECAY = 0.75
 /** A refusal with a temporary reason is followed by a new lease request after this time. */
-const AGAIN_MS = 25
+const RETRY_MS = 25
 const MOST_WAITING = 4_096
 /**
  * Bound of the requests that wait for one account's returns: a budget with hardly anything left must not take all
@@ -29,14 +29,14 @@ const MOST_PARKED = 256
 /** Reasons for which no return of another holder can help. */
 const REFUSED_AT_ONCE: ReadonlySet<LeaseRefusal> = new Set(['overrun', 'forgotten', 'ended', 'early'])
 
-export interface WaitsDeps {
+export interface LeaseWaitersDeps {
   readonly ledger: BudgetLedger
   monotonicMs(): number
   holder(): string
   /** Takes all amounts now, or none. */
   tryTake(opens: readonly OpenAccount[], amounts: readonly Amount[], nowMs: number): boolean
   /** A group has a lease request to send. */
-  due(group: AskGroup): void
+  due(group: LeaseRequestGroup): void
   /** The log does not take records. */
   isLogDown(): boolean
   /** The free amount of the account serves no waiting request. */
@@ -49,18 +49,18 @@ export interface WaitsDeps {
  */
 type Outlook = Exclude<Taken, { kind: 'taken' }> | { readonly kind: 'returns'; readonly open: OpenAccount }
 
-export class BudgetWaits {
-  readonly #groups = new Map<string, AskGroup>()
+export class LeaseWaiters {
+  readonly #groups = new Map<string, LeaseRequestGroup>()
   /** Lease requests under way, by number. */
-  readonly #asked = new Map<number, AskGroup>()
+  readonly #sent = new Map<number, LeaseRequestGroup>()
   #waiting = 0
   /** The decayed maximum of response times: from sending a lease request until its verdict was read. */
-  #answerMs = 0
+  #responseMs = 0
   #closed = false
 
-  constructor(private readonly deps: WaitsDeps) {}
+  constructor(private readonly deps: LeaseWaitersDeps) {}
 
-  get groups(): Iterable<AskGroup> {
+  get groups(): Iterable<LeaseRequestGroup> {
     return this.#groups.values()
   }
 
@@ -68,9 +68,9 @@ export class BudgetWaits {
     return this.#waiting
   }
 
-  asked(group: AskGroup): void {
-    this.#asked.set(group.sequence!, group)
-    group.askedAtMs = this.deps.monotonicMs()
+  sent(group: LeaseRequestGroup): void {
+    this.#sent.set(group.sequence!, group)
+    group.sentAtMs = this.deps.monotonicMs()
   }
 
   /** Waits for all amounts. Returns at once when the result is certain. */
@@ -82,20 +82,20 @@ export class BudgetWaits {
     if (this.#waiting >= MOST_WAITING || this.#closed) return { kind: 'unreachable', open: opens[0]! }
     const { promise, resolve } = Promise.withResolvers<Taken>()
     const key = groupKey(opens)
-    const group = this.#groups.get(key) ?? new AskGroup(key, opens)
+    const group = this.#groups.get(key) ?? new LeaseRequestGroup(key, opens)
     this.#groups.set(key, group)
     const timer = setTimeout(() => this.#late(waiter, group), WAIT_MS)
     const waiter: Waiter = { opens, amounts, resolve, timer, done: false, parked: null }
     group.waiters.push(waiter)
     for (const open of opens) open.waiting++
     this.#waiting++
-    if (outlook === null) this.#ask(group)
+    if (outlook === null) this.#request(group)
     else this.#park(group, waiter, outlook.open, nowMs)
     return promise
   }
 
   /** Serves the requests that can be served now, in order, and sends the lease request of the next one. */
-  look(): void {
+  serve(): void {
     if (this.#waiting === 0) return
     const nowMs = this.deps.monotonicMs()
     for (const group of [...this.#groups.values()]) {
@@ -109,29 +109,29 @@ export class BudgetWaits {
       if (waiter === undefined) {
         if (group.sequence === null) this.#groups.delete(group.key)
       } else if (group.sequence === null && !group.due && (waiter.parked === null || this.#hasRoom(waiter)))
-        this.#ask(group)
+        this.#request(group)
     }
   }
 
   /** The log has a verdict on a lease request of this process. */
-  answered(sequence: number, verdict: LeaseVerdict): void {
-    const group = this.#asked.get(sequence)
+  decided(sequence: number, verdict: LeaseVerdict): void {
+    const group = this.#sent.get(sequence)
     if (group === undefined || verdict.kind === 'repeat') return
     this.#end(group)
-    this.#answerMs = Math.max(this.deps.monotonicMs() - group.askedAtMs, FADES * this.#answerMs)
+    this.#responseMs = Math.max(this.deps.monotonicMs() - group.sentAtMs, DECAY * this.#responseMs)
     if (verdict.kind === 'granted') {
-      this.look()
+      this.serve()
       this.#refuseParked(group)
       return
     }
     const open = group.opens.find(({ account }) => account === verdict.account)!
     if (verdict.reason === 'spent') this.#spent(group, open)
     else if (REFUSED_AT_ONCE.has(verdict.reason)) this.#refuse(group, open, verdict.reason)
-    else if (group.first() !== undefined) setTimeout(() => group.sequence === null && this.#ask(group), AGAIN_MS)
+    else if (group.first() !== undefined) setTimeout(() => group.sequence === null && this.#request(group), RETRY_MS)
   }
 
   /** A lease request of this process could not be sent. */
-  unreachable(group: AskGroup): void {
+  unreachable(group: LeaseRequestGroup): void {
     this.#end(group)
     for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
   }
@@ -146,29 +146,29 @@ export class BudgetWaits {
   clear(): void {
     const groups = [...this.#groups.values()]
     this.#groups.clear()
-    this.#asked.clear()
+    this.#sent.clear()
     for (const group of groups) {
       group.sequence = null
-      for (const open of group.opens) open.asking = false
+      for (const open of group.opens) open.requesting = false
       for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
     }
   }
 
-  #end(group: AskGroup): void {
-    this.#asked.delete(group.sequence!)
+  #end(group: LeaseRequestGroup): void {
+    this.#sent.delete(group.sequence!)
     group.sequence = null
-    for (const open of group.opens) open.asking = false
+    for (const open of group.opens) open.requesting = false
   }
 
-  #ask(group: AskGroup): void {
-    if (group.first() === undefined || group.held) return
-    const fromMs = Math.max(...group.opens.map(({ line }) => line.asksFromMs))
+  #request(group: LeaseRequestGroup): void {
+    if (group.first() === undefined || group.delayed) return
+    const fromMs = Math.max(...group.opens.map(({ line }) => line.requestsFromMs))
     const nowMs = this.deps.monotonicMs()
     if (nowMs < fromMs) {
-      group.held = true
+      group.delayed = true
       setTimeout(() => {
-        group.held = false
-        if (group.sequence === null) this.#ask(group)
+        group.delayed = false
+        if (group.sequence === null) this.#request(group)
       }, fromMs - nowMs)
       return
     }
@@ -195,25 +195,25 @@ export class BudgetWaits {
    * The log has not responded in the usual time: a request waits on when it was sent, is parked, or is next in line
    * while the log takes records.
    */
-  #late(waiter: Waiter, group: AskGroup): void {
+  #late(waiter: Waiter, group: LeaseRequestGroup): void {
     const giveUp = (): void => this.#giveUp(waiter, { kind: 'unreachable', open: waiter.opens[0]! })
     // No record is written to a partition before it is read.
     const isNext = group.due && this.deps.ledger.accounts(group.tenantId) !== null
-    const isHeard = (group.sequence !== null || isNext || waiter.parked !== null) && !this.deps.isLogDown()
-    if (isHeard && !waiter.done) waiter.timer = setTimeout(giveUp, LATE_MS - WAIT_MS)
+    const mayStillBeServed = (group.sequence !== null || isNext || waiter.parked !== null) && !this.deps.isLogDown()
+    if (mayStillBeServed && !waiter.done) waiter.timer = setTimeout(giveUp, LATE_MS - WAIT_MS)
     else giveUp()
   }
 
   /** Parks a request until other holders have had the time to give back; then it is refused. */
-  #park(group: AskGroup, waiter: Waiter, open: OpenAccount, nowMs: number): void {
+  #park(group: LeaseRequestGroup, waiter: Waiter, open: OpenAccount, nowMs: number): void {
     waiter.parked = { open, untilMs: open.returnsUntilMs }
     for (const each of waiter.opens) each.parked++
     setTimeout(() => this.#refuseParked(group), Math.ceil(open.returnsUntilMs - nowMs) + 1)
   }
 
   /** Refuses those whose time is over, but not while a lease request is under way. */
-  #refuseParked(group: AskGroup): void {
-    if (group.isAsking) return
+  #refuseParked(group: LeaseRequestGroup): void {
+    if (group.isRequesting) return
     const nowMs = this.deps.monotonicMs()
     let isAny = false
     for (const waiter of [...group.waiters]) {
@@ -221,17 +221,17 @@ export class BudgetWaits {
       isAny = true
       this.#resolve(waiter, { kind: 'refused', reason: 'spent', open: waiter.parked.open })
     }
-    if (isAny) this.look()
+    if (isAny) this.serve()
   }
 
   /** Ends one wait; those behind it continue. */
   #giveUp(waiter: Waiter, taken: Taken): void {
     if (waiter.done) return
     this.#resolve(waiter, taken)
-    this.look()
+    this.serve()
   }
 
-  #refuse(group: AskGroup, open: OpenAccount, reason: LeaseRefusal): void {
+  #refuse(group: LeaseRequestGroup, open: OpenAccount, reason: LeaseRefusal): void {
     for (const waiter of [...group.waiters]) this.#resolve(waiter, { kind: 'refused', reason, open })
   }
 
@@ -239,9 +239,9 @@ export class BudgetWaits {
    * There is not enough: other holders read the refusal and give back what they do not need; a request that is not
    * served by then is refused.
    */
-  #spent(group: AskGroup, open: OpenAccount): void {
+  #spent(group: LeaseRequestGroup, open: OpenAccount): void {
     const nowMs = this.deps.monotonicMs()
-    open.returnsUntilMs = nowMs + Math.max(RETURNS_MS, RETURNS_ANSWERS * this.#answerMs)
+    open.returnsUntilMs = nowMs + Math.max(RETURNS_MS, RETURNS_RESPONSES * this.#responseMs)
     open.contend(nowMs)
     const { ledger, holder } = this.deps
     for (const waiter of group.waiters) {
@@ -253,7 +253,7 @@ export class BudgetWaits {
       }
       this.#park(group, waiter, open, nowMs)
     }
-    this.look()
+    this.serve()
     this.#refuseParked(group)
     for (const each of group.opens) this.deps.unneeded(each, nowMs)
   }
@@ -292,12 +292,12 @@ export class BudgetWaits {
  * precede any new lease request in the log, so they count as free.
  */
 const isRoomFor = (amount: Amount, { lease }: OpenAccount, account: Account): boolean => {
-  const seen = account.holders.get(lease.holder)?.returned ?? NO_AMOUNT
-  return fits(minus(minus(amount, lease.free()), minus(lease.returned, seen)), roomOf(account))
+  const returned = account.holders.get(lease.holder)?.returned ?? NO_AMOUNT
+  return fits(minus(minus(amount, lease.free()), minus(lease.returned, returned)), roomOf(account))
 }
 
 /** The refusal of a closed account among them; null: none is closed. */
 const closedOf = (opens: readonly OpenAccount[]): Exclude<Taken, { kind: 'taken' }> | null => {
-  for (const open of opens) if (open.isClosed) return { kind: 'refused', reason: open.bar!, open }
+  for (const open of opens) if (open.isClosed) return { kind: 'refused', reason: open.closing!, open }
   return null
 }

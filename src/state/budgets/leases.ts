@@ -6,10 +6,10 @@ import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
 import type { Holder } from '../../domain/budgets/holder.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { EventLog } from '../../log/port.ts'
-import type { BudgetLine } from './applicable.ts'
+import type { ApplicableBudget } from './applicable.ts'
 import { type Batch, BatchWriter } from './batch.ts'
 import { canDraw, type Draw, drawn, TAKEN, type Taken } from './lease-requests.ts'
-import { BudgetWaits } from './lease-waiters.ts'
+import { LeaseWaiters } from './lease-waiters.ts'
 import { BudgetLedger, type FoldedRecord } from './ledger.ts'
 import { LEASE_MS, OpenAccount } from './open-account.ts'
 import { BudgetSender } from './sender.ts'
@@ -38,7 +38,7 @@ export class BudgetLeases {
   readonly opens = new Map<string, OpenAccount>()
   /** Accounts of a holder that was retired while it was live: still reported, never spent from. */
   readonly former = new Set<OpenAccount>()
-  readonly #waits: BudgetWaits
+  readonly #waiters: LeaseWaiters
   readonly #writer: BatchWriter
   readonly #sender: BudgetSender
   /** Budgets with a diagnostic that they were left out. */
@@ -50,7 +50,7 @@ export class BudgetLeases {
     this.holder = `${deps.instance}.${deps.epoch}`
     this.ledger = new BudgetLedger({ ...deps, onFolded: (record) => this.#folded(record) })
     this.#writer = new BatchWriter(deps, this.ledger)
-    this.#waits = new BudgetWaits({
+    this.#waiters = new LeaseWaiters({
       ledger: this.ledger,
       monotonicMs: deps.monotonicMs,
       holder: () => this.holder,
@@ -65,14 +65,14 @@ export class BudgetLeases {
       monotonicMs: deps.monotonicMs,
       next: (partition) => this.#next(partition),
       written: (batch) => {
-        for (const open of batch.told) open.toldNow()
+        for (const open of batch.reported) open.reported()
         // A request may have begun to draw from it meanwhile: its charge is reported once it is done.
         for (const open of batch.closed) if (open.isIdle && open.neededFrom === null) this.former.delete(open)
       },
       failed: (batch) => {
         for (const open of batch.named) open.sentAtMs = null
         this.#writer.takeBack(batch)
-        for (const group of batch.asked) this.#waits.unreachable(group)
+        for (const group of batch.requested) this.#waiters.unreachable(group)
       },
     })
   }
@@ -84,26 +84,26 @@ export class BudgetLeases {
 
   /** Requests that wait for a lease. */
   get waiting(): number {
-    return this.#waits.waiting
+    return this.#waiters.waiting
   }
 
   /** The account of a budget's window at this time, which is opened here on first use. */
-  open(tenantId: string, line: BudgetLine, nowMs: number): OpenAccount {
-    if (!line.moveTo(nowMs) && line.account !== null) return line.account
-    line.account = this.openWindow(tenantId, line, line.startMs, line.endMs)
-    return line.account
+  open(tenantId: string, budget: ApplicableBudget, nowMs: number): OpenAccount {
+    if (!budget.moveTo(nowMs) && budget.account !== null) return budget.account
+    budget.account = this.openWindow(tenantId, budget, budget.startMs, budget.endMs)
+    return budget.account
   }
 
-  openWindow(tenantId: string, line: BudgetLine, startMs: number, endMs: number | null): OpenAccount {
-    const id = accountId(line.row.id, startMs, endMs)
-    const known = this.opens.get(id) ?? this.#closedOf(id)
-    if (known !== undefined) {
-      known.line = line
-      return known
+  openWindow(tenantId: string, budget: ApplicableBudget, startMs: number, endMs: number | null): OpenAccount {
+    const id = accountId(budget.row.id, startMs, endMs)
+    const present = this.opens.get(id) ?? this.#closedOf(id)
+    if (present !== undefined) {
+      present.line = budget
+      return present
     }
-    const opened = new OpenAccount({ tenantId, line, account: id, startMs, endMs, holder: this.holder })
+    const opened = new OpenAccount({ tenantId, budget, account: id, startMs, endMs, holder: this.holder })
     const account = this.ledger.account(tenantId, id)
-    opened.seen(account)
+    opened.followFold(account)
     const own = account?.holders.get(this.holder)
     if (own !== undefined) opened.lease.resume({ ...own, account: id })
     this.opens.set(id, opened)
@@ -127,7 +127,7 @@ export class BudgetLeases {
    */
   take(draws: readonly Draw[]): Taken | Promise<Taken> {
     const nowMs = this.deps.monotonicMs()
-    if (!canDraw(draws, nowMs)) return this.#waits.wait(...drawn(draws), nowMs)
+    if (!canDraw(draws, nowMs)) return this.#waiters.wait(...drawn(draws), nowMs)
     for (let i = 0; i < draws.length; i++) {
       const { open, isDrawing, drawNanoUsd, drawTokens } = draws[i]!
       if (isDrawing) this.#draw(open, drawNanoUsd, drawTokens, nowMs)
@@ -143,11 +143,11 @@ export class BudgetLeases {
   /** An amount was released: waiting requests are served again, and an amount that other holders need is given back. */
   freed(open: OpenAccount): void {
     if (this.former.has(open)) {
-      open.lease.untoldSinceMs ??= this.deps.monotonicMs()
+      open.lease.unreportedSinceMs ??= this.deps.monotonicMs()
       if (open.isIdle) this.tell(open)
     } else if (open.isStopped) this.#void(open)
     else {
-      if (open.waiting > 0) this.#waits.look()
+      if (open.waiting > 0) this.#waiters.serve()
       if (open.contendedUntilMs > 0) this.#giveBackContended(open, this.deps.monotonicMs())
     }
   }
@@ -177,7 +177,7 @@ export class BudgetLeases {
       each.overran(account)
       this.#void(each)
     }
-    this.#waits.look()
+    this.#waiters.serve()
   }
 
   /** Only reserved amounts may still be spent: the rest goes back, even while requests wait for it. */
@@ -200,7 +200,7 @@ export class BudgetLeases {
    * time are in the spool.
    */
   async close(limitMs: number): Promise<void> {
-    this.#waits.close()
+    this.#waiters.close()
     this.#closing = true
     const nowMs = this.deps.monotonicMs()
     for (const open of this.opens.values()) {
@@ -223,7 +223,7 @@ export class BudgetLeases {
 
   #draw(open: OpenAccount, nanoUsd: number, tokens: number, nowMs: number): void {
     open.draw(nanoUsd, tokens, nowMs)
-    if (open.asking || open.wantsMore || !open.isLow() || open.isContended(nowMs)) return
+    if (open.requesting || open.wantsMore || !open.isLow() || open.isContended(nowMs)) return
     open.wantsMore = true
     this.tell(open)
   }
@@ -243,8 +243,8 @@ export class BudgetLeases {
     return this.#writer.next(partition, {
       opens: this.opens.values(),
       former: this.former,
-      groups: this.#waits.groups,
-      asked: (group) => this.#waits.asked(group),
+      groups: this.#waiters.groups,
+      requested: (group) => this.#waiters.sent(group),
     })
   }
 
@@ -254,7 +254,7 @@ export class BudgetLeases {
     for (const account of changed) {
       const open = this.opens.get(account.account)
       if (open === undefined) continue
-      open.seen(account)
+      open.followFold(account)
       const own = account.holders.get(this.holder)
       if (own !== undefined && open.lease.holder === this.holder) {
         closed ||= own.closed
@@ -264,10 +264,10 @@ export class BudgetLeases {
     }
     if (closed && !this.#closing) this.#renew()
     if (event.type === 'lease.requested' && verdict !== null && verdict.kind !== 'repeat') {
-      if (event.data.holder === this.holder) this.#waits.answered(event.data.sequence, verdict)
+      if (event.data.holder === this.holder) this.#waiters.decided(event.data.sequence, verdict)
       else if (verdict.kind === 'refused' && verdict.reason === 'spent') this.#contended(event.data.accounts, nowMs)
     }
-    if (changed.length > 0) this.#waits.look()
+    if (changed.length > 0) this.#waiters.serve()
     if (verdict?.kind === 'granted') this.#unneeded(changed, nowMs)
   }
 
@@ -295,8 +295,8 @@ export class BudgetLeases {
   }
 
   /** Another holder is short of an account from which this process may lease. */
-  #contended(asks: readonly { readonly account: string }[], nowMs: number): void {
-    for (const { account } of asks) {
+  #contended(requested: readonly { readonly account: string }[], nowMs: number): void {
+    for (const { account } of requested) {
       const open = this.opens.get(account)
       if (open === undefined) continue
       open.contend(nowMs)
@@ -313,16 +313,16 @@ export class BudgetLeases {
     this.holder = `${this.deps.instance}.${this.deps.newEpoch()}`
     for (const [id, open] of this.opens) {
       open.lease.usableUntilMs = 0
-      open.lease.untoldSinceMs ??= nowMs
+      open.lease.unreportedSinceMs ??= nowMs
       open.line.account = null
       this.former.add(open)
       const { tenantId, line, startMs, endMs } = open
-      const next = new OpenAccount({ tenantId, line, account: id, startMs, endMs, holder: this.holder })
-      next.goesOnFrom(open, this.ledger.account(open.tenantId, id))
+      const next = new OpenAccount({ tenantId, budget: line, account: id, startMs, endMs, holder: this.holder })
+      next.continueFrom(open, this.ledger.account(open.tenantId, id))
       this.opens.set(id, next)
     }
     // Waiting requests would request leases under the former name.
-    this.#waits.clear()
+    this.#waiters.clear()
     for (const open of this.former) this.tell(open)
     this.deps.diagnostics.warn('budget_holder_retired', { holder: this.holder })
   }

@@ -61,7 +61,7 @@ class Partition {
    */
   #isStated = false
   /** Accounts that were opened before this log time may have expired unread. Null: none has. */
-  forgottenMs: number | null = null
+  expiredBeforeMs: number | null = null
   unreadable = 0
 
   begin(offset: number): void {
@@ -132,8 +132,8 @@ export class BudgetLedger {
 
   /** Whether the spending of this budget in a window that began then may have expired from the log unread. */
   forgets(tenantId: string, { created_at }: Pick<BudgetRow, 'created_at'>, windowStartMs: number): boolean {
-    const { forgottenMs } = this.#of(tenantId)
-    return forgottenMs !== null && Math.max(Date.parse(created_at), windowStartMs) < forgottenMs
+    const { expiredBeforeMs } = this.#of(tenantId)
+    return expiredBeforeMs !== null && Math.max(Date.parse(created_at), windowStartMs) < expiredBeforeMs
   }
 
   /** The later of this clock and log time: windows end at the same time for all instances. */
@@ -150,7 +150,7 @@ export class BudgetLedger {
    * A lease was refused for its window: a moment in the window that the request falls into instead. Null: there was
    * another reason.
    */
-  otherwise(tenantId: string, reason: LeaseRefusal, { startMs, endMs }: WindowBounds): number | null {
+  retryMoment(tenantId: string, reason: LeaseRefusal, { startMs, endMs }: WindowBounds): number | null {
     if (reason !== 'early' && reason !== 'ended') return null
     const { logAtMs } = this.#of(tenantId)
     // The refusing record has just been folded: log time is current.
@@ -181,7 +181,7 @@ export class BudgetLedger {
 
   forget(tenantId: string): void {
     const { books, logAtMs } = this.#of(tenantId)
-    books.get(tenantId)?.forget(logAtMs)
+    books.get(tenantId)?.dropEnded(logAtMs)
   }
 
   get isClosed(): boolean {
@@ -262,7 +262,7 @@ export class BudgetLedger {
     }
     partition.caughtUp = true
     if (!partition.isWhole) {
-      partition.forgottenMs = partition.firstAtMs ?? this.deps.nowMs()
+      partition.expiredBeforeMs = partition.firstAtMs ?? this.deps.nowMs()
       this.deps.diagnostics.warn('budgets_not_stated', { partition: number, start: partition.start, end })
     }
     for (const book of partition.books.values()) book.known = true

@@ -6,7 +6,7 @@ import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { AccountOpened } from '../../domain/budgets/budget-events.ts'
 import { committedBy } from '../../domain/budgets/holder.ts'
 import { Lease } from '../../domain/budgets/lease.ts'
-import type { BudgetLine } from './applicable.ts'
+import type { ApplicableBudget } from './applicable.ts'
 
 /** How long a lease is usable after its last record: in log time, and never longer by this process's own clock. */
 export const LEASE_MS = 60_000
@@ -23,7 +23,7 @@ const AHEAD_TIMES = 8
 /** The account of a budget's window, and the holder that leases of it. `endMs` null: the window never ends. */
 export interface AccountOpening {
   readonly tenantId: string
-  readonly line: BudgetLine
+  readonly budget: ApplicableBudget
   readonly account: string
   readonly startMs: number
   readonly endMs: number | null
@@ -33,7 +33,7 @@ export interface AccountOpening {
 export class OpenAccount {
   readonly tenantId: string
   /** Another object once the budget was switched off and on again. */
-  line: BudgetLine
+  line: ApplicableBudget
   readonly account: string
   readonly startMs: number
   readonly endMs: number | null
@@ -44,7 +44,7 @@ export class OpenAccount {
   /** Requests that may yet charge it. */
   users = 0
   /** A lease request is under way, or is to be sent. */
-  asking = false
+  requesting = false
   wantsMore = false
   contendedUntilMs = 0
   /** After a refusal other holders may give back until then (monotonic). */
@@ -57,7 +57,7 @@ export class OpenAccount {
   lastDrawNanoUsd = 0
   lastDrawTokens = 0
   /** Why nothing may be reserved of the lease whatever is left of it; null: it may. */
-  bar: Closing | null = null
+  closing: Closing | null = null
   /** More is committed of the account than its limits allow. */
   #isOverdrawn = false
   /**
@@ -69,14 +69,14 @@ export class OpenAccount {
    * The first record of the spool whose outcomes charge amounts that are unreported, or reported but not folded. Null:
    * none.
    */
-  untoldFrom: number | null = null
-  #tellingFrom: number | null = null
+  unreportedFrom: number | null = null
+  #reportingFrom: number | null = null
   /** Of outcomes that charge it and are not recorded yet. */
   readonly #unrecorded: number[] = []
 
-  constructor({ tenantId, line, account, startMs, endMs, holder }: AccountOpening) {
+  constructor({ tenantId, budget, account, startMs, endMs, holder }: AccountOpening) {
     this.tenantId = tenantId
-    this.line = line
+    this.line = budget
     this.account = account
     this.startMs = startMs
     this.endMs = endMs
@@ -84,10 +84,10 @@ export class OpenAccount {
   }
 
   /** Takes over the folded account. */
-  seen(account: Account | undefined): void {
+  followFold(account: Account | undefined): void {
     if (account === undefined) return
     this.#closedUpTo = closedUpTo(account)
-    this.bar = closedFor(account) ?? (limitsHeightOf(account) <= this.#overranUpTo ? 'overrun' : null)
+    this.closing = closedFor(account) ?? (limitsHeightOf(account) <= this.#overranUpTo ? 'overrun' : null)
     const { limit_nano_usd: nano_usd, limit_tokens: tokens } = account
     this.#isOverdrawn = !fits(committed(account), { nano_usd, tokens })
   }
@@ -95,28 +95,28 @@ export class OpenAccount {
   /** An attempt was billed more than it had reserved: the account is closed here before the report is written. */
   overran(account: Account | undefined): void {
     this.#overranUpTo = Math.max(this.line.row.height, account?.height ?? 0)
-    this.bar ??= 'overrun'
+    this.closing ??= 'overrun'
   }
 
   /** Continues another account under a new holder of this process. */
-  goesOnFrom(former: OpenAccount, account: Account | undefined): void {
+  continueFrom(former: OpenAccount, account: Account | undefined): void {
     this.#overranUpTo = former.#overranUpTo
-    this.seen(account)
+    this.followFold(account)
   }
 
   /** The free amount of the lease may not be spent. */
   get isStopped(): boolean {
-    return this.bar !== null || this.#isOverdrawn
+    return this.closing !== null || this.#isOverdrawn
   }
 
   /** It is closed, and its limits were not set since: no lease request is sent. */
   get isClosed(): boolean {
-    return this.bar !== null && this.line.opensAt <= Math.max(this.#closedUpTo, this.#overranUpTo)
+    return this.closing !== null && this.line.opensAt <= Math.max(this.#closedUpTo, this.#overranUpTo)
   }
 
   /** An outcome charges it whose record in the spool is this one, or a later one. */
   charged(record: number): void {
-    this.untoldFrom ??= record
+    this.unreportedFrom ??= record
     this.#unrecorded.push(record)
   }
 
@@ -126,25 +126,25 @@ export class OpenAccount {
   }
 
   /** A batch now contains the recorded sums that were unreported. */
-  telling(): void {
-    this.#tellingFrom ??= this.untoldFrom
-    this.untoldFrom = this.#unrecorded[0] ?? null
+  reporting(): void {
+    this.#reportingFrom ??= this.unreportedFrom
+    this.unreportedFrom = this.#unrecorded[0] ?? null
   }
 
   /** The batch was written to the log. */
-  toldNow(): void {
-    this.#tellingFrom = null
+  reported(): void {
+    this.#reportingFrom = null
   }
 
   /** The batch was not written. */
   takeBackMark(): void {
-    this.untoldFrom = this.#tellingFrom ?? this.untoldFrom
-    this.#tellingFrom = null
+    this.unreportedFrom = this.#reportingFrom ?? this.unreportedFrom
+    this.#reportingFrom = null
   }
 
   /** The first record of the spool that is needed to recover what was spent if this process dies. */
   get neededFrom(): number | null {
-    return this.#tellingFrom ?? this.untoldFrom
+    return this.#reportingFrom ?? this.unreportedFrom
   }
 
   /** Nothing under way will charge it. */
@@ -154,7 +154,7 @@ export class OpenAccount {
 
   /** Whether the lease has this amount free now. */
   has(nanoUsd: number, tokens: number, nowMs: number): boolean {
-    return this.bar === null && this.lease.has(nanoUsd, tokens, nowMs)
+    return this.closing === null && this.lease.has(nanoUsd, tokens, nowMs)
   }
 
   draw(nanoUsd: number, tokens: number, nowMs: number): void {
@@ -178,7 +178,7 @@ export class OpenAccount {
 
   /** A waiting request may yet be served from what is free here. */
   get isNeeded(): boolean {
-    return this.waiting > this.parked || (this.waiting > 0 && this.asking)
+    return this.waiting > this.parked || (this.waiting > 0 && this.requesting)
   }
 
   /** Whether less than half of the last grant is left. */
@@ -224,7 +224,7 @@ export class OpenAccount {
       budget_id: line.row.id,
       window_start_ms: startMs,
       window_end_ms: endMs,
-      ...termsOf(line.row, line.saysLimitsHeight()),
+      ...termsOf(line.row, line.hasLimitsHeight()),
     }
   }
 }

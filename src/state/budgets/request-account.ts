@@ -15,8 +15,8 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
   readonly leasesMoney: boolean
   readonly leasesTokens: boolean
   /** Reserved of the lease. */
-  heldNanoUsd = 0
-  heldTokens = 0
+  reservedNanoUsd = 0
+  reservedTokens = 0
   /** By attempts that ended, of the lease and beside it. */
   spentNanoUsd = 0
   spentTokens = 0
@@ -30,9 +30,9 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
   boundNanoUsd = 0
   boundTokens = 0
   /** The requested bound of an attempt, and the further reservation that it needs. */
-  isAsked = false
-  askedNanoUsd = 0
-  askedTokens = 0
+  isRequested = false
+  requestedNanoUsd = 0
+  requestedTokens = 0
   drawNanoUsd = 0
   drawTokens = 0
   /**
@@ -54,7 +54,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
   }
 
   get isDrawing(): boolean {
-    return this.isAsked && this.isLeased
+    return this.isRequested && this.isLeased
   }
 
   get isCharged(): boolean {
@@ -62,25 +62,25 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
   }
 
   /** Requests the bound of a new attempt, or a higher bound of the one under way. */
-  ask({ nanoUsd, tokens }: Bound, isMore: boolean): void {
+  request({ nanoUsd, tokens }: Bound, isMore: boolean): void {
     const money = this.leasesMoney ? (nanoUsd ?? 0) : 0
     const leasedTokens = this.leasesTokens ? tokens : 0
-    this.isAsked = true
-    this.askedNanoUsd = isMore ? sum(this.boundNanoUsd, money) : money
-    this.askedTokens = isMore ? sum(this.boundTokens, leasedTokens) : leasedTokens
-    this.drawNanoUsd = rest(sum(this.spentNanoUsd, this.askedNanoUsd), this.heldNanoUsd)
-    this.drawTokens = rest(sum(this.spentTokens, this.askedTokens), this.heldTokens)
+    this.isRequested = true
+    this.requestedNanoUsd = isMore ? sum(this.boundNanoUsd, money) : money
+    this.requestedTokens = isMore ? sum(this.boundTokens, leasedTokens) : leasedTokens
+    this.drawNanoUsd = rest(sum(this.spentNanoUsd, this.requestedNanoUsd), this.reservedNanoUsd)
+    this.drawTokens = rest(sum(this.spentTokens, this.requestedTokens), this.reservedTokens)
   }
 
   /** The requested amount is reserved. */
   granted(): void {
-    this.isAsked = false
+    this.isRequested = false
     this.isBound = true
-    this.boundNanoUsd = this.askedNanoUsd
-    this.boundTokens = this.askedTokens
+    this.boundNanoUsd = this.requestedNanoUsd
+    this.boundTokens = this.requestedTokens
     if (!this.isLeased) return
-    this.heldNanoUsd = sum(this.heldNanoUsd, this.drawNanoUsd)
-    this.heldTokens = sum(this.heldTokens, this.drawTokens)
+    this.reservedNanoUsd = sum(this.reservedNanoUsd, this.drawNanoUsd)
+    this.reservedTokens = sum(this.reservedTokens, this.drawTokens)
   }
 
   /** The most that the request may cost with the attempt under way, for its record; null: nothing. */
@@ -94,11 +94,11 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
 
   /** Releases what is reserved beyond what the record contains; returns whether there was something. */
   trim(): boolean {
-    const nanoUsd = rest(this.heldNanoUsd, sum(this.spentNanoUsd, this.isBound ? this.boundNanoUsd : 0))
-    const tokens = rest(this.heldTokens, sum(this.spentTokens, this.isBound ? this.boundTokens : 0))
+    const nanoUsd = rest(this.reservedNanoUsd, sum(this.spentNanoUsd, this.isBound ? this.boundNanoUsd : 0))
+    const tokens = rest(this.reservedTokens, sum(this.spentTokens, this.isBound ? this.boundTokens : 0))
     if (nanoUsd === 0 && tokens === 0) return false
-    this.heldNanoUsd -= nanoUsd
-    this.heldTokens -= tokens
+    this.reservedNanoUsd -= nanoUsd
+    this.reservedTokens -= tokens
     this.lease.release(nanoUsd, tokens)
     return true
   }
@@ -135,8 +135,8 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
   charge(): BudgetCharge | null {
     const { lease, isLeased: leased, overrunNanoUsd } = this
     lease.release(this.spentNanoUsd, this.spentTokens)
-    this.restNanoUsd = rest(this.heldNanoUsd, this.spentNanoUsd)
-    this.restTokens = rest(this.heldTokens, this.spentTokens)
+    this.restNanoUsd = rest(this.reservedNanoUsd, this.spentNanoUsd)
+    this.restTokens = rest(this.reservedTokens, this.spentTokens)
     if (!this.isCharged) return null
     const total = lease.charge(this)
     this.total = total

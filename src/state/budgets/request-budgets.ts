@@ -3,7 +3,7 @@
 // up to more than the leases held.
 import type { Limits } from '../../domain/budgets/amount.ts'
 import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
-import type { BudgetLine, TenantLines } from './applicable.ts'
+import type { ApplicableBudget, TenantBudgets } from './applicable.ts'
 import { type Bound, type BudgetRefusal, type Cost, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './lease-requests.ts'
 import type { BudgetLeases } from './leases.ts'
@@ -22,16 +22,16 @@ export class RequestBudgets {
    * The accounts of a reservation, in the order of the budgets: requests for the same accounts wait in one queue, and
    * get the same refusal.
    */
-  #asked: readonly RequestAccount[] = this.#entries
+  #requested: readonly RequestAccount[] = this.#entries
   #settled = false
   /** An outcome is about to be recorded. */
   #isEnding = false
 
   constructor(
     private readonly leases: BudgetLeases,
-    private readonly lines: TenantLines,
+    private readonly budgets: TenantBudgets,
     /** Those that apply with every candidate. */
-    private readonly whole: readonly BudgetLine[],
+    private readonly whole: readonly ApplicableBudget[],
     private readonly atMs: number,
     /** The number of the spool's next record. */
     private readonly spoolEnd: () => number,
@@ -42,17 +42,17 @@ export class RequestBudgets {
    * Waits only for leases that are used up.
    */
   reserve(providerId: string, model: string, bound: Bound): BudgetRefusal | null | Promise<BudgetRefusal | null> {
-    const own = this.lines.ofCandidate(providerId, model)
-    const lines = own.length === 0 ? this.whole : [...this.whole, ...own]
-    return this.#reserve(lines, bound, 1, this.leases.ledger.trusted(this.atMs))
+    const own = this.budgets.ofCandidate(providerId, model)
+    const budgets = own.length === 0 ? this.whole : [...this.whole, ...own]
+    return this.#reserve(budgets, bound, 1, this.leases.ledger.trusted(this.atMs))
   }
 
   /** Reserves more for the attempt under way. An amount that is granted after the settlement is released at once. */
   async extend(more: Bound): Promise<BudgetRefusal | null> {
-    this.#asked = this.#entries
+    this.#requested = this.#entries
     for (const entry of this.#entries) {
-      entry.isAsked = false
-      if (entry.isBound) entry.ask(more, true)
+      entry.isRequested = false
+      if (entry.isBound) entry.request(more, true)
     }
     const taken = await this.#take()
     return taken.kind === 'taken' ? null : refusalOf(taken)
@@ -133,33 +133,33 @@ export class RequestBudgets {
   }
 
   #reserve(
-    lines: readonly BudgetLine[],
+    budgets: readonly ApplicableBudget[],
     bound: Bound,
     tries: number,
     atMs: number,
   ): BudgetRefusal | null | Promise<BudgetRefusal | null> {
-    const opens = hasRoomFor(this.#entries, lines.length) ? null : this.#named(lines, atMs)
+    const opens = hasRoomFor(this.#entries, budgets.length) ? null : this.#named(budgets, atMs)
     if (opens !== null && !Array.isArray(opens)) return opens
-    for (const entry of this.#entries) entry.isAsked = false
-    const count = opens?.length ?? lines.length
+    for (const entry of this.#entries) entry.isRequested = false
+    const count = opens?.length ?? budgets.length
     // Accounts of the first attempt have that order already.
-    const asked = this.#entries.length === 0 ? this.#entries : []
-    this.#asked = asked
+    const requested = this.#entries.length === 0 ? this.#entries : []
+    this.#requested = requested
     for (let i = 0; i < count; i++) {
-      const open = opens?.[i] ?? this.leases.open(this.lines.tenantId, lines[i]!, atMs)
+      const open = opens?.[i] ?? this.leases.open(this.budgets.tenantId, budgets[i]!, atMs)
       const entry = this.#entryOf(open)
       if (entry.leasesMoney && bound.nanoUsd === null) return { reason: 'no_price', open }
-      entry.ask(bound, false)
-      if (asked !== this.#entries) asked.push(entry)
+      entry.request(bound, false)
+      if (requested !== this.#entries) requested.push(entry)
     }
     const taken = this.#take()
-    if (taken instanceof Promise) return this.#afterWaiting(taken, lines, bound, tries)
+    if (taken instanceof Promise) return this.#afterWaiting(taken, budgets, bound, tries)
     return taken.kind === 'taken' ? null : refusalOf(taken)
   }
 
   /** The accounts that limit the attempt, where its records have no room for all of them; or the refusal. */
-  #named(lines: readonly BudgetLine[], atMs: number): OpenAccount[] | BudgetRefusal {
-    const opens = lines.map((line) => this.leases.open(this.lines.tenantId, line, atMs))
+  #named(budgets: readonly ApplicableBudget[], atMs: number): OpenAccount[] | BudgetRefusal {
+    const opens = budgets.map((budget) => this.leases.open(this.budgets.tenantId, budget, atMs))
     const named = namedWith(this.#entries, opens)
     if (named === null)
       return { reason: 'too_many', open: opens.findLast(({ line }) => isLeased(line)) ?? opens.at(-1)! }
@@ -170,7 +170,7 @@ export class RequestBudgets {
 
   async #afterWaiting(
     waiting: Promise<Taken>,
-    lines: readonly BudgetLine[],
+    budgets: readonly ApplicableBudget[],
     bound: Bound,
     tries: number,
   ): Promise<BudgetRefusal | null> {
@@ -178,9 +178,9 @@ export class RequestBudgets {
     if (taken.kind === 'taken') return null
     if (taken.kind !== 'refused' || this.#settled || tries >= WINDOW_TRIES) return refusalOf(taken)
     // By log time its window has ended, or begins much later.
-    const atMs = this.leases.ledger.otherwise(this.lines.tenantId, taken.reason, taken.open)
+    const atMs = this.leases.ledger.retryMoment(this.budgets.tenantId, taken.reason, taken.open)
     if (atMs === null) return refusalOf(taken)
-    return this.#reserve(lines, bound, tries + 1, atMs)
+    return this.#reserve(budgets, bound, tries + 1, atMs)
   }
 
   /** Drops an account for which the records have no room, with what earlier attempts have counted of it. */
@@ -203,22 +203,22 @@ export class RequestBudgets {
    * none.
    */
   #take(): Taken | Promise<Taken> {
-    const entries = this.#asked
+    const entries = this.#requested
     const taken = entries.some(isDrawing) ? this.leases.take(entries) : TAKEN
     if (taken instanceof Promise) return this.#taken(taken)
-    if (taken.kind === 'taken') for (const entry of entries) if (entry.isAsked) entry.granted()
+    if (taken.kind === 'taken') for (const entry of entries) if (entry.isRequested) entry.granted()
     return taken
   }
 
   async #taken(waiting: Promise<Taken>): Promise<Taken> {
     const taken = await waiting
     if (taken.kind !== 'taken') return taken
-    for (const entry of this.#asked) {
-      if (!entry.isAsked) continue
+    for (const entry of this.#requested) {
+      if (!entry.isRequested) continue
       if (!this.#settled) entry.granted()
       else if (entry.isLeased) {
         // The request ended meanwhile: the amount would never be released.
-        entry.isAsked = false
+        entry.isRequested = false
         entry.open.lease.release(entry.drawNanoUsd, entry.drawTokens)
         this.leases.freed(entry.open)
       }

@@ -56,7 +56,7 @@ export class Appender {
   }
 
   /** Appends a turn, and waits until it is folded or the time is up. */
-  async askForTurn(limitMs: number): Promise<void> {
+  async requestTurn(limitMs: number): Promise<void> {
     const { log, live, instance, macKey, diagnostics } = this.deps
     const nonce = crypto.randomUUID()
     try {

@@ -1,6 +1,6 @@
 // One round of the commit queue: decides the waiting commands, one on top of the other, on an overlay of the state that
 // is thrown away.
-import { CAUSE_KEPT_MS } from '../../domain/cause.ts'
+import { CAUSE_RETENTION_MS } from '../../domain/cause.ts'
 import { ControlState, eventIsActive, eventIsValid, type Folded, foldDecision } from '../../domain/control.ts'
 import { type Decision, type EventRecord, writeDecision } from '../../domain/kernel/decision.ts'
 import { Rejection } from '../../domain/kernel/rejection.ts'
@@ -33,15 +33,15 @@ export interface Waiting {
   readonly deadlineMs: number
   /** The end of the log, requested after the command came in: a refusal counts only once that much is folded. */
   barrier: number | null
-  asking: boolean
+  isRequestingBarrier: boolean
   /** Sent, and not known to be lost. */
   attempts: Attempt[]
   done: boolean
-  answer(result: CommitResult | Error): void
+  finish(result: CommitResult | Error): void
 }
 
 /** The result of deciding one command on the state. */
-export type Answer =
+export type DecideResult =
   | { readonly kind: 'decision'; readonly attempt: Attempt }
   /** Refused, or nothing to change: final only on the newest state, with nothing uncommitted below it. */
   | { readonly kind: 'final'; readonly result: CommitResult | Rejection }
@@ -67,7 +67,7 @@ export class Batch {
   }
 
   /** Decides one more command; null when the batch is full. */
-  decide(request: CommitRequest): Answer | null {
+  decide(request: CommitRequest): DecideResult | null {
     if (this.attempts.length === BATCH_DECISIONS) return null
     const { tip, logAtMs } = this.deps
     const top = this.attempts.at(-1)?.id ?? tip
@@ -93,7 +93,7 @@ export class Batch {
     events: readonly EventRecord[],
     parent: string,
     confirms: boolean,
-  ): Answer | null {
+  ): DecideResult | null {
     const { nowMs, macKey, tip, instance: by } = this.deps
     const decision: Decision = {
       parent,
@@ -147,7 +147,7 @@ const confirmation = (state: ControlState, { cause, about }: CommitRequest): Eve
 const repeatOf = (state: ControlState, { cause }: CommitRequest, logAtMs: number): CommitResult | null => {
   if (cause === null || cause === undefined) return null
   const row = state.table('causes').get(cause.id)
-  if (row === undefined || row.logAtMs <= logAtMs - CAUSE_KEPT_MS) return null
+  if (row === undefined || row.logAtMs <= logAtMs - CAUSE_RETENTION_MS) return null
   if (row.body !== cause.body) {
     throw new Rejection('conflict', 'this Idempotency-Key was used with another body', 'Idempotency-Key')
   }

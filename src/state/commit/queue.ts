@@ -15,9 +15,9 @@ import { type Attempt, Batch, longestMs, resultOf, type Waiting } from './batch.
 // sent alone.
 
 /** At most so long an append waits for as many commands as the last one carried. */
-const GATHER_MS = 2
+const BATCHING_MS = 2
 
-export class Gathering {
+export class Batching {
   #carried = 0
 
   constructor(readonly changed: Pick<Changed, 'until'>) {}
@@ -33,7 +33,7 @@ export class Gathering {
     const expected = this.#carried
     if (waiting() >= expected) return false
     this.#carried = 0
-    await this.changed.until(() => waiting() >= expected, GATHER_MS)
+    await this.changed.until(() => waiting() >= expected, BATCHING_MS)
     return true
   }
 }
@@ -95,14 +95,14 @@ class Queue {
   #closing = false
   #closed = false
   readonly #appender: Appender
-  readonly #gathering: Gathering
+  readonly #batching: Batching
   readonly #open = new Map<string, Attempt>()
   readonly #unwatch: () => void
   readonly #running: Promise<void>
 
   constructor(readonly deps: CommitDeps) {
     this.#appender = new Appender(deps)
-    this.#gathering = new Gathering(deps.live.changed)
+    this.#batching = new Batching(deps.live.changed)
     this.#unwatch = deps.live.watch((step) => {
       const attempt = step.kind === 'counts' ? this.#open.get(step.id) : undefined
       if (attempt !== undefined && step.kind === 'counts') attempt.folded = step.folded
@@ -123,10 +123,10 @@ class Queue {
         request,
         deadlineMs: performance.now() + limitMs,
         barrier: null,
-        asking: false,
+        isRequestingBarrier: false,
         attempts: [],
         done: false,
-        answer: (result) => {
+        finish: (result) => {
           if (waiting.done) return
           waiting.done = true
           clearTimeout(timer)
@@ -158,7 +158,7 @@ class Queue {
     if (waiting.done) return
     const sent = waiting.attempts.length > 0
     this.#appender.stop(waiting.attempts)
-    waiting.answer(
+    waiting.finish(
       sent
         ? new CommitFailure('unknown', 'the log did not confirm the change in time: it may or may not have happened')
         : new CommitFailure('unavailable', 'the log could not be written in time: nothing was changed'),
@@ -198,7 +198,7 @@ class Queue {
     const refusal = live.refusal() ?? chainless
     if (refusal !== null) {
       for (const waiting of [...this.waiting]) {
-        waiting.answer(new CommitFailure(waiting.attempts.length > 0 ? 'unknown' : 'refused', refusal))
+        waiting.finish(new CommitFailure(waiting.attempts.length > 0 ? 'unknown' : 'refused', refusal))
       }
       return false
     }
@@ -208,12 +208,12 @@ class Queue {
       await live.changed.until(() => live.turns.holdMs(this.deps.instance) === 0 || this.#closed, holdMs)
       return true
     }
-    if (await this.#gathering.waited(() => this.waiting.length)) return true
+    if (await this.#batching.waited(() => this.waiting.length)) return true
     const batch = this.#decide()
     if (batch.length === 0) this.#lossesInARow = 0 // no turn either: the others would hold their appends for nothing
     if (batch.length === 0) return false
-    if (this.#lossesInARow >= TURN_AFTER_LOSSES) return this.#askForTurn(batch)
-    this.#gathering.carried(batch.length)
+    if (this.#lossesInARow >= TURN_AFTER_LOSSES) return this.#requestTurn(batch)
+    this.#batching.carried(batch.length)
     await this.#send(batch)
     return true
   }
@@ -228,13 +228,13 @@ class Queue {
       if (batch.attempts.length >= limit) break
       if (waiting.deadlineMs <= performance.now()) continue // its timer is about to end it: nothing more is sent for it
       const clean = batch.attempts.length === 0
-      const answer = batch.decide(waiting.request)
-      if (answer === null) break
-      if (answer.kind === 'failed') waiting.answer(answer.error)
-      else if (answer.kind === 'decision') {
-        waiting.attempts.push(answer.attempt)
-        this.#open.set(answer.attempt.id, answer.attempt)
-      } else if (clean) this.#final(waiting, answer.result)
+      const result = batch.decide(waiting.request)
+      if (result === null) break
+      if (result.kind === 'failed') waiting.finish(result.error)
+      else if (result.kind === 'decision') {
+        waiting.attempts.push(result.attempt)
+        this.#open.set(result.attempt.id, result.attempt)
+      } else if (clean) this.#finishIfFinal(waiting, result.result)
       // else: it rests on decisions that have not counted yet; it is decided again once they have
     }
     return batch.attempts
@@ -244,22 +244,22 @@ class Queue {
    * Ends a command with a refusal or a no-op, unless the log may hold something newer than what it was decided on, or
    * an attempt of it may still count: on top of an attempt whose own time was over it may have been a no-op.
    */
-  #final(waiting: Waiting, result: CommitResult | Rejection): void {
+  #finishIfFinal(waiting: Waiting, result: CommitResult | Rejection): void {
     if (waiting.attempts.some((attempt) => this.#mayCount(attempt))) return
     const repeated = !(result instanceof Rejection) && result.repeated
-    if (repeated || (waiting.barrier !== null && this.deps.live.next >= waiting.barrier)) waiting.answer(result)
-    else if (waiting.barrier === null && !waiting.asking) void this.#askBarrier(waiting)
+    if (repeated || (waiting.barrier !== null && this.deps.live.next >= waiting.barrier)) waiting.finish(result)
+    else if (waiting.barrier === null && !waiting.isRequestingBarrier) void this.#requestBarrier(waiting)
   }
 
-  async #askBarrier(waiting: Waiting): Promise<void> {
-    waiting.asking = true
+  async #requestBarrier(waiting: Waiting): Promise<void> {
+    waiting.isRequestingBarrier = true
     try {
-      waiting.barrier = await this.deps.live.askEnd()
+      waiting.barrier = await this.deps.live.requestEnd()
     } catch (error) {
       if (!(error instanceof LogUnavailable)) this.deps.diagnostics.warn('control_end_failed', { error })
       await Bun.sleep(this.deps.retryMs ?? RETRY_MS)
     }
-    waiting.asking = false
+    waiting.isRequestingBarrier = false
     this.#moved()
   }
 
@@ -269,7 +269,7 @@ class Queue {
     const counted = waiting.attempts.find(({ id }) => live.verdictOf(id) === 'counted')
     const dead = waiting.attempts.filter((attempt) => !this.#mayCount(attempt))
     if (counted === undefined) this.#forget(waiting, dead)
-    else waiting.answer(resultOf(counted))
+    else waiting.finish(resultOf(counted))
   }
 
   /** It is not folded yet, and the tip is still one on which it would count. */
@@ -323,15 +323,15 @@ class Queue {
     else {
       this.#alone = Math.max(0, this.#alone - 1)
       const error = new CommitFailure('too_large', 'the log refuses a record of this size')
-      for (const sender of senders) sender.answer(error)
+      for (const sender of senders) sender.finish(error)
     }
   }
 
-  async #askForTurn(batch: readonly Attempt[]): Promise<true> {
+  async #requestTurn(batch: readonly Attempt[]): Promise<true> {
     this.#takeBack(batch)
     this.#lossesInARow = 0
     this.turns += 1
-    await this.#appender.askForTurn(this.deps.lookMs ?? LOOK_MS)
+    await this.#appender.requestTurn(this.deps.lookMs ?? LOOK_MS)
     return true
   }
 }

@@ -60,7 +60,7 @@ const MAX_OWED = 1_000
  * A decision is folded within seconds of its data key: whatever a broker's clock shows, the sweep leaves a younger key
  * alone.
  */
-const KNOWN_MS = 60_000
+const HELD_HERE_MS = 60_000
 const REWRAPPED_AT_ONCE = 32
 /** The record key of a tombstone without a data key: it makes the brokers begin another segment. */
 const CLOSING_KEY = 'close'
@@ -69,7 +69,7 @@ interface Held {
   readonly wrapped: WrappedKey
   /** Null: wrapped by a master key that is not available, or damaged. */
   readonly key: Uint8Array | null
-  readonly knownSinceMs: number
+  readonly readSinceMs: number
   /** Log time of its newest record; null while the log has not shown one. */
   readonly writtenAtMs: number | null
 }
@@ -236,8 +236,8 @@ class Store implements DataKeyStore {
 
   subjects(prefix: string) {
     const begin = ([, { wrapped }]: [string, Held]) => wrapped.subject.startsWith(prefix)
-    const found = [...this.#held].filter(begin).map(([keyId, { wrapped, writtenAtMs, knownSinceMs }]) => {
-      return { keyId, subject: wrapped.subject, knownSinceMs: Math.min(knownSinceMs, writtenAtMs ?? knownSinceMs) }
+    const found = [...this.#held].filter(begin).map(([keyId, { wrapped, writtenAtMs, readSinceMs }]) => {
+      return { keyId, subject: wrapped.subject, knownSinceMs: Math.min(readSinceMs, writtenAtMs ?? readSinceMs) }
     })
     return found.sort((left, right) => (left.keyId < right.keyId ? -1 : 1))
   }
@@ -248,9 +248,9 @@ class Store implements DataKeyStore {
 
   olderThan(ageMs: number): readonly string[] {
     const nowMs = this.deps.nowMs()
-    const isOld = ({ knownSinceMs, writtenAtMs }: Held): boolean =>
-      nowMs - knownSinceMs >= ageMs ||
-      (writtenAtMs !== null && nowMs - writtenAtMs >= ageMs && nowMs - knownSinceMs >= KNOWN_MS)
+    const isOld = ({ readSinceMs, writtenAtMs }: Held): boolean =>
+      nowMs - readSinceMs >= ageMs ||
+      (writtenAtMs !== null && nowMs - writtenAtMs >= ageMs && nowMs - readSinceMs >= HELD_HERE_MS)
     return [...this.#held].filter(([keyId, held]) => !isInstallationKey(keyId) && isOld(held)).map(([keyId]) => keyId)
   }
 
@@ -311,8 +311,8 @@ class Store implements DataKeyStore {
     if (wrapping === undefined && this.#topic.folded) {
       this.deps.diagnostics.error('master_key_missing', { reason: this.#masters.missing(wrapped) })
     }
-    const knownSinceMs = before?.knownSinceMs ?? this.deps.nowMs()
-    this.#held.set(key_id, { wrapped, key, knownSinceMs, writtenAtMs: atMs ?? before?.writtenAtMs ?? null })
+    const readSinceMs = before?.readSinceMs ?? this.deps.nowMs()
+    this.#held.set(key_id, { wrapped, key, readSinceMs, writtenAtMs: atMs ?? before?.writtenAtMs ?? null })
     this.#tell(key_id, 'arrived')
   }
 

@@ -12,7 +12,7 @@ const EVERY_MS = 60_000
 const OWED_EVERY_MS = 5_000
 
 export interface SweepDeps {
-  readonly live: Pick<LiveChain, 'askEnd' | 'changed' | 'next' | 'status' | 'control'>
+  readonly live: Pick<LiveChain, 'requestEnd' | 'changed' | 'next' | 'status' | 'control'>
   readonly dataKeys: Pick<DataKeyStore, 'olderThan' | 'erase' | 'eraseOwed' | 'subjects'>
   readonly diagnostics: Diagnostics
 }
@@ -24,7 +24,7 @@ export interface SweepDeps {
 export const sweepDataKeys = async ({ live, dataKeys, diagnostics }: SweepDeps): Promise<number> => {
   const candidates = dataKeys.olderThan(UNUSED_AFTER_MS)
   if (candidates.length === 0 || live.status().phase !== 'live' || live.status().degraded !== null) return 0
-  const end = await live.askEnd()
+  const end = await live.requestEnd()
   if (!(await live.changed.until(() => live.next >= end, 1_000)) || live.status().degraded !== null) return 0
   const used = new Set<string>()
   for (const [, { credential }] of live.control.table('providers').rows()) if (credential) used.add(credential.key_id)

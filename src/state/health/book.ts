@@ -15,7 +15,7 @@ import { FALLBACKS, RetryBudget } from './retry-budget.ts'
 // a start tries again.
 
 /** A refusal holds for so long; then the option is tried again, since the server may have been updated. */
-const HEEDED_MS = 3_600_000
+const REFUSED_MS = 3_600_000
 /** Beyond it the oldest are dropped, and learnt again. */
 const MOST = 1_024
 
@@ -30,7 +30,7 @@ interface Answer {
 /** Another address, or another model, may lead to another server. */
 const keyOf = ({ providerId, baseUrl, upstreamModel }: Provider): string => `${providerId} ${baseUrl} ${upstreamModel}`
 
-export class UsageAnswers {
+export class UsageSupport {
   readonly #answers = new Map<string, Answer>()
 
   constructor(private readonly monotonicMs: () => number) {}
@@ -39,7 +39,7 @@ export class UsageAnswers {
   takes(provider: Provider): boolean | null {
     const answer = this.#answers.get(keyOf(provider))
     if (answer === undefined) return null
-    return answer.takes || this.monotonicMs() - answer.atMs < HEEDED_MS ? answer.takes : null
+    return answer.takes || this.monotonicMs() - answer.atMs < REFUSED_MS ? answer.takes : null
   }
 
   answered(provider: Provider, takes: boolean): void {
@@ -88,10 +88,10 @@ export class HealthBook implements Frames, CallWatch {
   #clearedMs = 0
 
   /** The responses of providers to the usage option on streams. */
-  readonly usageAnswers: UsageAnswers
+  readonly usageAnswers: UsageSupport
 
   constructor(readonly deps: HealthDeps) {
-    this.usageAnswers = new UsageAnswers(deps.monotonicMs)
+    this.usageAnswers = new UsageSupport(deps.monotonicMs)
   }
 
   /**
@@ -274,7 +274,7 @@ export class HealthBook implements Frames, CallWatch {
   #candidateOf(entry: CatalogueEntry): CandidateHealth {
     let candidate = this.#candidates.get(entry.modelId)
     if (candidate === undefined) {
-      if (this.#candidates.size >= MAX_CANDIDATES) this.#forgetOne()
+      if (this.#candidates.size >= MAX_CANDIDATES) this.#dropOldest()
       candidate = new CandidateHealth(entry, this.#providerOf(entry.providerId))
       this.#candidates.set(entry.modelId, candidate)
     } else candidate.known(entry)
@@ -291,7 +291,7 @@ export class HealthBook implements Frames, CallWatch {
   }
 
   /** Drops the oldest candidate without a call under way. */
-  #forgetOne(): void {
+  #dropOldest(): void {
     for (const [modelId, { inFlight }] of this.#candidates) {
       if (inFlight > 0) continue
       this.#candidates.delete(modelId)

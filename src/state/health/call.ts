@@ -58,7 +58,7 @@ export const COOLDOWN_MS = 5_000
  */
 const MOST_COOLDOWN_MS = 3_600_000
 /** Shorter cool-downs are over before another frame is due anyway. */
-const TOLD_MS = 1_000
+const FRAME_MS = 1_000
 /** Headers about rate limits are read this often of each candidate. */
 const HEADROOM_MS = 250
 
@@ -120,7 +120,7 @@ export class HealthCall {
     else {
       if (ending === 'throttled') {
         const coolMs = Math.min(MOST_COOLDOWN_MS, retryAfterMs ?? COOLDOWN_MS)
-        if (coolMs >= TOLD_MS && nowMs >= candidate.coolUntilMs) watch.cooled()
+        if (coolMs >= FRAME_MS && nowMs >= candidate.coolUntilMs) watch.cooled()
         candidate.coolUntilMs = Math.max(candidate.coolUntilMs, nowMs + coolMs)
       }
       breaker.abandoned(passage, this.#generation)

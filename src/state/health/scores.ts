@@ -54,19 +54,19 @@ export const scores = (
   metric: LatencyMetric = 'ttft',
 ): Score[] => {
   const best = bestOf(candidates, metric)
-  const known = knownScores(candidates, metric)
+  const prepared = knownScores(candidates, metric)
   const counted = counting(weights)
   const total = totalOf(counted)
   return candidates.map((candidate, i) => {
     const cost = costScore(candidate.cost, best.cost)
     const components = {
       cost,
-      latency: known.latency[i]!,
-      health: known.health[i]!,
-      priority: known.priority[i]!,
-      feedback: known.feedback[i]!,
+      latency: prepared.latency[i]!,
+      health: prepared.health[i]!,
+      priority: prepared.priority[i]!,
+      feedback: prepared.feedback[i]!,
     }
-    return { components, rank: blended(cost, known, i, counted, total) }
+    return { components, rank: blended(cost, prepared, i, counted, total) }
   })
 }
 
@@ -96,7 +96,7 @@ export const knownScores = (candidates: readonly Scored[], metric: LatencyMetric
  * The ranks alone, as in `scores`: for every request, without an object for each candidate. `costs`: as `Scored.cost`,
  * in the order of the known scores.
  */
-export const ranks = (costs: readonly (number | null)[], known: KnownScores, weights: ScoreWeights): number[] => {
+export const ranks = (costs: readonly (number | null)[], prepared: KnownScores, weights: ScoreWeights): number[] => {
   let cheapest = Number.POSITIVE_INFINITY
   for (let i = 0; i < costs.length; i++) if (costs[i] !== null) cheapest = Math.min(cheapest, costs[i]!)
   const counted = counting(weights)
@@ -104,7 +104,7 @@ export const ranks = (costs: readonly (number | null)[], known: KnownScores, wei
   const found = new Array<number>(costs.length) // allocated at once: growing it one by one is much slower
   for (let i = 0; i < costs.length; i++) {
     const cost = costScore(costs[i]!, cheapest)
-    found[i] = blended(cost, known, i, counted, total)
+    found[i] = blended(cost, prepared, i, counted, total)
   }
   return found
 }
@@ -154,13 +154,13 @@ const share = (best: number, value: number, grain: number): number => rounded((b
 const counting = (weights: ScoreWeights): ScoreWeights => (totalOf(weights) > 0 ? weights : EQUAL)
 
 /** The weighted mean of candidate `i`; the order of the sum is fixed, since ranks are recorded. */
-const blended = (cost: number, known: KnownScores, i: number, weights: ScoreWeights, total: number): number =>
+const blended = (cost: number, prepared: KnownScores, i: number, weights: ScoreWeights, total: number): number =>
   rounded(
     (cost * weights.cost +
-      known.latency[i]! * weights.latency +
-      known.health[i]! * weights.health +
-      known.priority[i]! * weights.priority +
-      known.feedback[i]! * weights.feedback) /
+      prepared.latency[i]! * weights.latency +
+      prepared.health[i]! * weights.health +
+      prepared.priority[i]! * weights.priority +
+      prepared.feedback[i]! * weights.feedback) /
       total,
   )
 

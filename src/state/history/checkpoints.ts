@@ -9,8 +9,8 @@ import { readSnapshot, snapshotPath } from './snapshot.ts'
 const FOLDER = 'history'
 const NAME = /^(\d{1,15})\.snapshot$/
 /** Bounds of their number and of their bytes; beyond them the one goes that leaves the smallest gap. */
-const KEPT = 16
-const KEPT_BYTES = 1024 * 1024 * 1024
+const MOST_CHECKPOINTS = 16
+const MOST_BYTES = 1024 * 1024 * 1024
 /** Snapshots that are nearer to each other save nothing. */
 export const CHECKPOINT_RECORDS = 5_000
 
@@ -40,7 +40,7 @@ export class Checkpoints {
    * Retains the snapshot that was just written, which holds everything below `next`, unless one is near. It is a hard
    * link: it takes no time and, at first, no room.
    */
-  keep(next: number): void {
+  retain(next: number): void {
     const offsets = this.offsets()
     if (next - (offsets.findLast((offset) => offset <= next) ?? 0) < this.everyRecords) return
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
@@ -66,7 +66,7 @@ export class Checkpoints {
   #thin(offsets: number[]): void {
     const bytes = (offset: number) => statSync(this.#path(offset), { throwIfNoEntry: false })?.size ?? 0
     let total = offsets.reduce((sum, offset) => sum + bytes(offset), 0)
-    while (offsets.length > 1 && (offsets.length > KEPT || total > KEPT_BYTES)) {
+    while (offsets.length > 1 && (offsets.length > MOST_CHECKPOINTS || total > MOST_BYTES)) {
       // Never the newest: the next gap is measured from it.
       const gaps = offsets.slice(0, -1).map((_, at) => offsets[at + 1]! - (offsets[at - 1] ?? 0))
       const [gone] = offsets.splice(gaps.indexOf(Math.min(...gaps)), 1)

@@ -51,7 +51,7 @@ export interface LogDetail {
   readonly changes: readonly RowChange[]
   readonly changesTotal: number
 }
-export const CHANGES_TOLD = 1_024
+export const MOST_CHANGES = 1_024
 
 /** A later decision that changed one of the rows in question. */
 export interface LaterChange {

@@ -15,19 +15,19 @@ import type { EventLog, LogRecord } from '../../log/port.ts'
 import { CONTROL } from '../fold.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import {
-  CHANGES_TOLD,
   HistoryUnavailable,
   type LaterChange,
   type LogDetail,
   type LogEntry,
   type LogPage,
+  MOST_CHANGES,
   type Moment,
   type PastPoint,
   type Question,
   type RecordVerdict,
 } from './history-port.ts'
 import { PastStates, recordsOf } from './past-state.ts'
-import { Survey } from './record-index.ts'
+import { RecordIndex } from './record-index.ts'
 
 // The record index of the control topic, stored in the folder `history` of a data folder, so that the first question
 // after a start need not read the whole log. A shortcut: a file that is damaged, of another key or of another log is
@@ -38,17 +38,17 @@ const FILE = 'survey'
 const MAC_BYTES = 32
 
 /** Beside, then renamed; not synced, since a lost one costs time only. */
-export const keepSurvey = (dataDir: string, survey: Survey): void => {
+export const storeIndex = (dataDir: string, index: RecordIndex): void => {
   const folder = join(dataDir, FOLDER)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const draft = join(folder, `${FILE}.${crypto.randomUUID()}.draft`)
-  const bytes = survey.bytes()
-  writeFileSync(draft, Buffer.concat([bytes, macOf(survey.macKey, bytes)]), { mode: 0o600 })
+  const bytes = index.bytes()
+  writeFileSync(draft, Buffer.concat([bytes, macOf(index.macKey, bytes)]), { mode: 0o600 })
   renameSync(draft, join(folder, FILE))
 }
 
 /** The last stored index, or null. The caller checks that it is of this log. */
-export const keptSurvey = async (dataDir: string, macKey: Uint8Array): Promise<Survey | null> => {
+export const storedIndex = async (dataDir: string, macKey: Uint8Array): Promise<RecordIndex | null> => {
   let file: Buffer
   try {
     file = await readFile(join(dataDir, FOLDER, FILE))
@@ -58,7 +58,7 @@ export const keptSurvey = async (dataDir: string, macKey: Uint8Array): Promise<S
   }
   if (file.length < MAC_BYTES) return null
   const bytes = file.subarray(0, file.length - MAC_BYTES)
-  return timingSafeEqual(file.subarray(bytes.length), macOf(macKey, bytes)) ? Survey.of(macKey, bytes) : null
+  return timingSafeEqual(file.subarray(bytes.length), macOf(macKey, bytes)) ? RecordIndex.of(macKey, bytes) : null
 }
 
 const macOf = (macKey: Uint8Array, bytes: Uint8Array): Buffer =>
@@ -69,27 +69,27 @@ export interface HistoryDeps {
   readonly macKey: Uint8Array
   readonly checkpoints: Pick<Checkpoints, 'before'>
   /** Where the index is stored between two starts, and whether this process may write there. */
-  readonly kept?: { readonly dataDir: string; readonly writes: boolean }
+  readonly indexStore?: { readonly dataDir: string; readonly writes: boolean }
   /** Reads a state of the past for `past` questions: `read` and the result are opaque to this module. */
   readPast(state: ControlState, point: PastPoint, read: unknown): unknown
   readonly signal: AbortSignal
 }
 
-const LATER_TOLD = 20
+const MOST_LATER = 20
 /** A first pass over a long log is not waited for: the reply is that the caller should repeat the question. */
-const SURVEY_MS = 8_000
+const INDEX_MS = 8_000
 
 /** The index is stored again when it has grown by so many records. */
-const KEEP_RECORDS = 10_000
+const STORE_RECORDS = 10_000
 
 export class LogHistory {
-  #survey: Survey
+  #index: RecordIndex
   #past: PastStates
   /** The end of the index when it was last stored, or read; null before the first question. */
-  #keptNext: number | null = null
+  #storedNext: number | null = null
 
   constructor(readonly deps: HistoryDeps) {
-    this.#survey = new Survey(deps.macKey)
+    this.#index = new RecordIndex(deps.macKey)
     this.#past = new PastStates(deps.log, deps.macKey, deps.checkpoints, deps.signal)
   }
 
@@ -110,7 +110,7 @@ export class LogHistory {
 
   #forget(): void {
     const { log, macKey, checkpoints, signal } = this.deps
-    this.#survey = new Survey(macKey)
+    this.#index = new RecordIndex(macKey)
     this.#past = new PastStates(log, macKey, checkpoints, signal)
   }
 
@@ -118,39 +118,40 @@ export class LogHistory {
   async #catchUp(): Promise<number> {
     const { log, signal } = this.deps
     const end = await log.end(CONTROL, 0)
-    if (this.#keptNext === null) await this.#takeKept(end)
-    if (end < this.#survey.next) throw new Error(`${CONTROL} ends at ${end}, before what was read of it`)
-    const deadline = performance.now() + SURVEY_MS
-    for await (const record of recordsOf(log, this.#survey.next, end, signal)) {
-      this.#survey.take(record)
-      if (performance.now() > deadline && this.#survey.next < end) {
-        this.#keep()
-        const done = `${this.#survey.next} of ${end}`
+    if (this.#storedNext === null) await this.#takeStored(end)
+    if (end < this.#index.next) throw new Error(`${CONTROL} ends at ${end}, before what was read of it`)
+    const deadline = performance.now() + INDEX_MS
+    for await (const record of recordsOf(log, this.#index.next, end, signal)) {
+      this.#index.take(record)
+      if (performance.now() > deadline && this.#index.next < end) {
+        this.#store()
+        const done = `${this.#index.next} of ${end}`
         throw new HistoryUnavailable(`the log is being read for the first time since the start (${done} records)`)
       }
     }
-    this.#keep()
+    this.#store()
     return end
   }
 
   /** The index that an earlier process stored, if it is of this log: the log has its last decision at its offset. */
-  async #takeKept(end: number): Promise<void> {
-    const { kept, macKey } = this.deps
-    this.#keptNext = 0
-    const survey = kept === undefined ? null : await keptSurvey(kept.dataDir, macKey)
-    const last = survey?.lastCounted(survey.next) ?? null
-    if (survey === null || last === null || survey.next > end) return
-    this.#survey = survey
+  async #takeStored(end: number): Promise<void> {
+    const { indexStore, macKey } = this.deps
+    this.#storedNext = 0
+    const index = indexStore === undefined ? null : await storedIndex(indexStore.dataDir, macKey)
+    const last = index?.lastCounted(index.next) ?? null
+    if (index === null || last === null || index.next > end) return
+    this.#index = index
     const record = await this.#recordAt(last)
-    if (record?.value != null && sha256Hex(record.value) === survey.tip) this.#keptNext = survey.next
-    else this.#survey = new Survey(macKey)
+    if (record?.value != null && sha256Hex(record.value) === index.tip) this.#storedNext = index.next
+    else this.#index = new RecordIndex(macKey)
   }
 
-  #keep(): void {
-    const { kept } = this.deps
-    if (kept === undefined || !kept.writes || this.#survey.next - (this.#keptNext ?? 0) < KEEP_RECORDS) return
-    keepSurvey(kept.dataDir, this.#survey)
-    this.#keptNext = this.#survey.next
+  #store(): void {
+    const { indexStore } = this.deps
+    if (indexStore === undefined || !indexStore.writes || this.#index.next - (this.#storedNext ?? 0) < STORE_RECORDS)
+      return
+    storeIndex(indexStore.dataDir, this.#index)
+    this.#storedNext = this.#index.next
   }
 
   async #page({ before, skip, limit }: Question & { name: 'page' }, total: number): Promise<LogPage> {
@@ -168,13 +169,13 @@ export class LogHistory {
     const decision = this.#decisionOf(record)
     if (decision === null) return { entry, events: [], changes: [], changesTotal: 0 }
     const changes = entry.verdict === 'counted' ? await this.#changesOf(record, decision) : []
-    const told = changes.slice(0, CHANGES_TOLD)
-    return { entry, events: decision.events, changes: told, changesTotal: changes.length }
+    const shown = changes.slice(0, MOST_CHANGES)
+    return { entry, events: decision.events, changes: shown, changesTotal: changes.length }
   }
 
   /** As every instance folded it: rows may hold the time of the log. */
   async #changesOf({ offset, atMs, value }: LogRecord, decision: Decision): Promise<readonly RowChange[]> {
-    const { state, logAtMs } = await this.#past.at(offset, this.#survey)
+    const { state, logAtMs } = await this.#past.at(offset, this.#index)
     const overlay = new ControlState(state)
     const id = sha256Hex(value!)
     return foldDecision(overlay, { ...decision, cause: null }, id, Math.max(logAtMs, atMs)).changes
@@ -183,12 +184,12 @@ export class LogHistory {
   async #later({ after, rows }: Question & { name: 'later' }): Promise<readonly LaterChange[]> {
     const wanted = new Set(rows.map(({ table, id }) => `${table}\0${id}`))
     const found: LaterChange[] = []
-    await this.#past.follow(after + 1, this.#survey, (record, revision, { changes }) => {
+    await this.#past.follow(after + 1, this.#index, (record, revision, { changes }) => {
       const touched = changes.filter(({ table, id }) => wanted.has(`${table}\0${id}`))
       const distinct = new Map(touched.map(({ table, id }) => [`${table}\0${id}`, { table, id }]))
       const at = this.#decisionOf(record)?.at ?? ''
       if (distinct.size > 0) found.push({ revision, at, rows: [...distinct.values()] })
-      return found.length < LATER_TOLD
+      return found.length < MOST_LATER
     })
     return found
   }
@@ -196,35 +197,35 @@ export class LogHistory {
   async #read(moment: Moment, read: unknown): Promise<{ point: PastPoint; answer: unknown } | null> {
     const record = await this.#recordOfMoment(moment)
     if (record === null) return null
-    const atMs = 'id' in moment ? this.#survey.momentAt(record.offset) : moment.atMs
+    const atMs = 'id' in moment ? this.#index.momentAt(record.offset) : moment.atMs
     const point = { revision: sha256Hex(record.value!), atMs }
-    const { state } = await this.#past.at(record.offset + 1, this.#survey)
+    const { state } = await this.#past.at(record.offset + 1, this.#index)
     return { point, answer: await this.deps.readPast(state, point, read) }
   }
 
   async #recordOfMoment(moment: Moment): Promise<LogRecord | null> {
     if ('id' in moment) {
       const record = await this.#recordOf(moment.id)
-      return record !== null && this.#survey.verdict(record.offset) === 'counted' ? record : null
+      return record !== null && this.#index.verdict(record.offset) === 'counted' ? record : null
     }
-    const offset = this.#survey.offsetAt(moment.atMs)
+    const offset = this.#index.offsetAt(moment.atMs)
     return offset === null ? null : this.#recordAt(offset)
   }
 
   /** Of several copies the one that counted, else the newest. */
   async #recordOf(id: string): Promise<LogRecord | null> {
     let found: LogRecord | null = null
-    for (const offset of this.#survey.candidates(id)) {
+    for (const offset of this.#index.candidates(id)) {
       const record = await this.#recordAt(offset)
       if (record?.value == null || sha256Hex(record.value) !== id) continue
-      if (this.#survey.verdict(offset) === 'counted') return record
+      if (this.#index.verdict(offset) === 'counted') return record
       found ??= record
     }
     return found
   }
 
   async #recordAt(offset: number): Promise<LogRecord | null> {
-    if (offset >= this.#survey.next) return null
+    if (offset >= this.#index.next) return null
     for await (const record of recordsOf(this.deps.log, offset, offset + 1, this.deps.signal)) return record
     return null
   }
@@ -236,11 +237,11 @@ export class LogHistory {
   }
 
   #entry({ offset, atMs, value }: LogRecord): LogEntry {
-    const surveyed = this.#survey.verdict(offset)
+    const indexed = this.#index.verdict(offset)
     const judged = value === null ? null : judge(GENESIS, value, this.deps.macKey)
     const decision = judged !== null && 'decision' in judged ? judged.decision : null
-    const flaw = surveyed === 'counted' && decision !== null ? malformedType(decision) : null
-    const verdict: RecordVerdict = flaw === null ? surveyed : 'malformed'
+    const flaw = indexed === 'counted' && decision !== null ? malformedType(decision) : null
+    const verdict: RecordVerdict = flaw === null ? indexed : 'malformed'
     const reason = verdict === 'unreadable' || verdict === 'forged' ? reasonOf(judged) : flaw
     return {
       offset,

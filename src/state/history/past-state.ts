@@ -3,12 +3,12 @@ import type { ControlState, Folded } from '../../domain/control.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import { ChainFold, CONTROL, politeness } from '../fold.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import type { Survey } from './record-index.ts'
+import type { RecordIndex } from './record-index.ts'
 
 /** Number of cached states, by their next offset: a page of the console requests the same one many times. */
-const KEPT_STATES = 4
+const CACHED_STATES = 4
 /** Bound of the rows in all cached states; the state that was requested last is cached in any case. */
-const KEPT_ROWS = 500_000
+const CACHED_ROWS = 500_000
 
 export interface PastState {
   /** Callers must not change it. */
@@ -19,7 +19,7 @@ export interface PastState {
 
 export class PastStates {
   /** In the order of use, the newest last. */
-  readonly #kept = new Map<number, PastState>()
+  readonly #cached = new Map<number, PastState>()
 
   constructor(
     readonly log: EventLog,
@@ -29,14 +29,14 @@ export class PastStates {
   ) {}
 
   /** The state after everything below `next`, which the record index contains. */
-  async at(next: number, survey: Survey): Promise<PastState> {
-    const known = this.#kept.get(next)
-    if (known !== undefined) {
-      this.#kept.delete(next)
-      this.#kept.set(next, known)
-      return known
+  async at(next: number, index: RecordIndex): Promise<PastState> {
+    const cached = this.#cached.get(next)
+    if (cached !== undefined) {
+      this.#cached.delete(next)
+      this.#cached.set(next, cached)
+      return cached
     }
-    const { state, logAtMs } = await this.#foldTo(next, survey)
+    const { state, logAtMs } = await this.#foldTo(next, index)
     const past = { state, logAtMs }
     this.#keep(next, past)
     return past
@@ -48,29 +48,29 @@ export class PastStates {
    */
   async follow(
     from: number,
-    survey: Survey,
-    told: (record: LogRecord, id: string, folded: Folded) => boolean,
+    index: RecordIndex,
+    callback: (record: LogRecord, id: string, folded: Folded) => boolean,
   ): Promise<void> {
-    const fold = await this.#foldTo(from, survey)
-    for await (const record of recordsOf(this.log, fold.next, survey.next, this.signal)) {
+    const fold = await this.#foldTo(from, index)
+    for await (const record of recordsOf(this.log, fold.next, index.next, this.signal)) {
       const step = fold.take(record, true)
-      if (step.kind === 'counts' && !told(record, step.id, step.folded)) return
+      if (step.kind === 'counts' && !callback(record, step.id, step.folded)) return
     }
   }
 
-  async #foldTo(next: number, survey: Survey): Promise<ChainFold> {
-    const start = await this.checkpoints.before(next, (offset, tip) => survey.mayEnd(offset, tip))
+  async #foldTo(next: number, index: RecordIndex): Promise<ChainFold> {
+    const start = await this.checkpoints.before(next, (offset, tip) => index.mayEnd(offset, tip))
     const fold = new ChainFold(this.macKey, start)
     for await (const record of recordsOf(this.log, fold.next, next, this.signal)) fold.take(record, true)
     return fold
   }
 
   #keep(next: number, past: PastState): void {
-    this.#kept.set(next, past)
+    this.#cached.set(next, past)
     let rows = 0
-    for (const [age, [offset, each]] of [...this.#kept].toReversed().entries()) {
+    for (const [age, [offset, each]] of [...this.#cached].toReversed().entries()) {
       for (const table of each.state.tables()) rows += table.size
-      if (age > 0 && (rows > KEPT_ROWS || age >= KEPT_STATES)) this.#kept.delete(offset)
+      if (age > 0 && (rows > CACHED_ROWS || age >= CACHED_STATES)) this.#cached.delete(offset)
     }
   }
 }

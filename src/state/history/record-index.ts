@@ -23,11 +23,11 @@ const HEAD_BYTES = 1 + COUNT_BYTES + 32
 const RECORD_BYTES = 8 + 4 + 1
 
 /** Verdicts of the index; only its events show whether a decision that counts is malformed. */
-export const SURVEYED = ['counted', 'lost', 'unreadable', 'forged', 'turn'] as const
-export type Surveyed = (typeof SURVEYED)[number]
-const COUNTED = SURVEYED.indexOf('counted')
+export const INDEX_VERDICTS = ['counted', 'lost', 'unreadable', 'forged', 'turn'] as const
+export type IndexVerdict = (typeof INDEX_VERDICTS)[number]
+const COUNTED = INDEX_VERDICTS.indexOf('counted')
 
-export class Survey {
+export class RecordIndex {
   /** The next offset to read. */
   next = 0
   tip = GENESIS
@@ -42,20 +42,20 @@ export class Survey {
   constructor(readonly macKey: Uint8Array) {}
 
   /** The index of `bytes`. Null for other bytes. */
-  static of(macKey: Uint8Array, bytes: Uint8Array): Survey | null {
+  static of(macKey: Uint8Array, bytes: Uint8Array): RecordIndex | null {
     const view = Buffer.from(bytes) // a copy, so that it is aligned
     const next = view.length < HEAD_BYTES ? -1 : view.readUIntLE(1, COUNT_BYTES)
     if (view[0] !== FORMAT || view.length !== HEAD_BYTES + next * RECORD_BYTES) return null
-    const survey = new Survey(macKey)
-    while (survey.#prints.length < next) survey.#grow()
-    survey.next = next
-    survey.tip = view.toString('hex', 1 + COUNT_BYTES, HEAD_BYTES)
+    const index = new RecordIndex(macKey)
+    while (index.#prints.length < next) index.#grow()
+    index.next = next
+    index.tip = view.toString('hex', 1 + COUNT_BYTES, HEAD_BYTES)
     const [prints, verdicts] = [HEAD_BYTES + next * 8, HEAD_BYTES + next * 12]
-    bytesOf(survey.#times).set(view.subarray(HEAD_BYTES, prints))
-    bytesOf(survey.#prints).set(view.subarray(prints, verdicts))
-    survey.#verdicts.set(view.subarray(verdicts))
-    survey.#momentMs = next === 0 ? 0 : survey.#times[next - 1]!
-    return survey
+    bytesOf(index.#times).set(view.subarray(HEAD_BYTES, prints))
+    bytesOf(index.#prints).set(view.subarray(prints, verdicts))
+    index.#verdicts.set(view.subarray(verdicts))
+    index.#momentMs = next === 0 ? 0 : index.#times[next - 1]!
+    return index
   }
 
   /**
@@ -81,18 +81,18 @@ export class Survey {
       this.#momentMs = Math.max(this.#momentMs, momentOf(verdict.decision.at, atMs))
     }
     this.#prints[offset] = verdict === null ? 0 : printOf(verdict.id)
-    this.#verdicts[offset] = SURVEYED.indexOf(this.#surveyed(verdict?.kind ?? 'unreadable', value))
+    this.#verdicts[offset] = INDEX_VERDICTS.indexOf(this.#surveyed(verdict?.kind ?? 'unreadable', value))
     this.#times[offset] = this.#momentMs
     this.next = offset + 1
   }
 
-  #surveyed(kind: Verdict['kind'], value: Uint8Array | null): Surveyed {
+  #surveyed(kind: Verdict['kind'], value: Uint8Array | null): IndexVerdict {
     if (kind === 'counts') return 'counted'
     return kind === 'unreadable' && value !== null && readTurn(value, this.macKey) !== null ? 'turn' : kind
   }
 
-  verdict(offset: number): Surveyed {
-    return SURVEYED[this.#verdicts[offset]!]!
+  verdict(offset: number): IndexVerdict {
+    return INDEX_VERDICTS[this.#verdicts[offset]!]!
   }
 
   /** When the newest decision up to and including this offset was made; 0 before the first. */

@@ -22,7 +22,7 @@ export interface SnapshotFoldDeps {
   readonly log: EventLog
   readonly options: SnapshotThreadStart
   readonly signal: AbortSignal
-  tell(message: FromSnapshotThread): void
+  post(message: FromSnapshotThread): void
 }
 
 /** The end of the last snapshot, and the number of rows of the next. */
@@ -122,11 +122,11 @@ export class SnapshotFold {
    * as a witness.
    */
   async again(): Promise<boolean> {
-    const { log, options, signal, tell } = this.deps
+    const { log, options, signal, post } = this.deps
     const fold = await foldAgain(log, options.macKey, signal)
     const problem = lostHistory(fold, this.fold.tip)
     if (problem !== null) {
-      tell({ tell: 'failed', problem })
+      post({ kind: 'failed', problem })
       return false
     }
     this.fold = fold
@@ -143,7 +143,7 @@ export class SnapshotFold {
    * that failed.
    */
   write(forced: boolean): boolean {
-    const { options, tell } = this.deps
+    const { options, post } = this.deps
     if (this.#isOnItsWay()) return true
     if (this.fold.next === this.#writtenNext) {
       this.owed = false
@@ -158,16 +158,16 @@ export class SnapshotFold {
     const startMs = performance.now()
     try {
       if (!writeSnapshot(options.dataDir, this.fold, Date.now())) return false
-      this.#checkpoints.keep(this.fold.next)
+      this.#checkpoints.retain(this.fold.next)
     } catch (error) {
-      tell({ tell: 'failed', problem: `the snapshot could not be written: ${String(error)}` })
+      post({ kind: 'failed', problem: `the snapshot could not be written: ${String(error)}` })
       return false
     }
     this.owed = false
     this.#writtenNext = this.fold.next
     this.#writtenCount = this.fold.counts.counted
     this.#writtenAtMs = performance.now()
-    tell({ tell: 'written', next: this.fold.next, tip: this.fold.tip, tookMs: Math.round(performance.now() - startMs) })
+    post({ kind: 'written', next: this.fold.next, tip: this.fold.tip, tookMs: Math.round(performance.now() - startMs) })
     return true
   }
 

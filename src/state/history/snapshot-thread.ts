@@ -57,7 +57,7 @@ const STOP_LIMIT_MS = 5_000
 const LAST_LIMIT_MS = 2_000
 /** Bound of the questions without a reply. */
 const MAX_OPEN = 32
-const ANSWER_MS = 10_000
+const REPLY_MS = 10_000
 
 interface Open {
   resolve(answer: unknown): void
@@ -84,7 +84,7 @@ class SnapshotThread implements Snapshots {
   #restarting: ReturnType<typeof setTimeout> | null = null
   #resting: Resting | null = null
   #look: ReturnType<typeof setInterval> | null = null
-  #askedAtMs = Number.NEGATIVE_INFINITY
+  #lastQuestionAtMs = Number.NEGATIVE_INFINITY
   /** Of the stop that waits for the last snapshot. */
   #onLast: (() => void) | null = null
   #stopped: (() => void) | null = null
@@ -107,12 +107,12 @@ class SnapshotThread implements Snapshots {
     const { promise, resolve, reject } = Promise.withResolvers<Questions[Name]['answer']>()
     const limit = setTimeout(() => {
       this.#open.set(number, null) // counts until its reply
-      reject(new HistoryUnavailable(`it was not read within ${ANSWER_MS / 1_000} s`))
-    }, ANSWER_MS)
+      reject(new HistoryUnavailable(`it was not read within ${REPLY_MS / 1_000} s`))
+    }, REPLY_MS)
     this.#open.set(number, { resolve: resolve as Open['resolve'], reject })
-    this.#askedAtMs = performance.now()
+    this.#lastQuestionAtMs = performance.now()
     this.#spawnOnce().postMessage({
-      tell: 'ask',
+      kind: 'ask',
       number,
       question: { name, ...ask } as Question,
     } satisfies ToSnapshotThread)
@@ -136,7 +136,7 @@ class SnapshotThread implements Snapshots {
     // A thread that hangs is ended: the last snapshot then only lies further back.
     const limit = setTimeout(resolve, STOP_LIMIT_MS)
     const worker = this.#worker
-    worker.postMessage({ tell: 'stop' } satisfies ToSnapshotThread)
+    worker.postMessage({ kind: 'stop' } satisfies ToSnapshotThread)
     await promise
     clearTimeout(limit)
     worker.terminate()
@@ -165,19 +165,19 @@ class SnapshotThread implements Snapshots {
   }
 
   /** The thread has nothing to do, and there was no question for a while. */
-  #rest({ next, rows, due }: FromSnapshotThread & { tell: 'rests' }, worker: Worker): void {
+  #rest({ next, rows, due }: FromSnapshotThread & { kind: 'rests' }, worker: Worker): void {
     const { rest, everyMs = EVERY_MS } = this.options
     const { afterMs = REST_AFTER_MS } = rest!
-    if (this.#stopped !== null || this.#open.size > 0 || performance.now() - this.#askedAtMs < afterMs) return
+    if (this.#stopped !== null || this.#open.size > 0 || performance.now() - this.#lastQuestionAtMs < afterMs) return
     this.#worker = null
     this.#resting = { next, rows, due }
     const limit = setTimeout(() => worker.terminate(), STOP_LIMIT_MS)
     worker.addEventListener('message', ({ data }: MessageEvent<FromSnapshotThread>) => {
-      if (data.tell !== 'stopped') return
+      if (data.kind !== 'stopped') return
       clearTimeout(limit)
       worker.terminate()
     })
-    worker.postMessage({ tell: 'rest' } satisfies ToSnapshotThread)
+    worker.postMessage({ kind: 'rest' } satisfies ToSnapshotThread)
     this.options.diagnostics.debug('snapshot_thread_rests', { next })
     this.#look = setInterval(
       () => {
@@ -204,14 +204,14 @@ class SnapshotThread implements Snapshots {
     this.#resting = null
     if (this.#look !== null) clearInterval(this.#look)
     const worker = new Worker(ownModuleUrl('src/state/history/snapshot-worker'))
-    worker.addEventListener('message', ({ data }: MessageEvent<FromSnapshotThread>) => this.#heard(data, worker))
+    worker.addEventListener('message', ({ data }: MessageEvent<FromSnapshotThread>) => this.#receive(data, worker))
     worker.addEventListener('error', ({ message }) => this.#died(worker, message))
     worker.addEventListener('close', () => this.#died(worker, 'the thread ended'))
     const { logModule, logFactory, logOptions, macKey, dataDir } = this.options
     const { everyDecisions = EVERY_DECISIONS, everyMs = EVERY_MS, heldRows = HELD_ROWS, writes = true } = this.options
     const { readerModule = null, readerFunction = '', rest } = this.options
     const start = {
-      tell: 'start',
+      kind: 'start',
       logModule,
       logFactory,
       logOptions,
@@ -234,16 +234,16 @@ class SnapshotThread implements Snapshots {
     return worker
   }
 
-  #heard(message: FromSnapshotThread, worker: Worker): void {
+  #receive(message: FromSnapshotThread, worker: Worker): void {
     if (worker !== this.#worker) {
       // The thread was ended to rest; a snapshot that it wrote before it received that counts.
-      if (message.tell === 'written' && this.#resting !== null) this.#resting = { ...this.#resting, next: message.next }
+      if (message.kind === 'written' && this.#resting !== null) this.#resting = { ...this.#resting, next: message.next }
       return
     }
-    if (message.tell === 'stopped') this.#stopped?.()
-    else if (message.tell === 'rests') this.#rest(message, worker)
-    else if (message.tell === 'answer' || message.tell === 'no_answer') this.#answered(message)
-    else if (message.tell === 'failed') {
+    if (message.kind === 'stopped') this.#stopped?.()
+    else if (message.kind === 'rests') this.#rest(message, worker)
+    else if (message.kind === 'answer' || message.kind === 'no_answer') this.#receiveReply(message)
+    else if (message.kind === 'failed') {
       this.#problem = message.problem
       this.options.diagnostics.warn('snapshot_failed', { reason: message.problem })
       this.#onLast?.()
@@ -257,10 +257,10 @@ class SnapshotThread implements Snapshots {
     }
   }
 
-  #answered(message: FromSnapshotThread & { tell: 'answer' | 'no_answer' }): void {
+  #receiveReply(message: FromSnapshotThread & { kind: 'answer' | 'no_answer' }): void {
     const open = this.#open.get(message.number)
     this.#open.delete(message.number)
-    if (message.tell === 'answer') open?.resolve(message.answer)
+    if (message.kind === 'answer') open?.resolve(message.answer)
     else {
       if (!message.soon) this.options.diagnostics.error('history_failed', { reason: message.problem })
       open?.reject(message.soon ? new HistoryUnavailable(message.problem) : new Error(message.problem))

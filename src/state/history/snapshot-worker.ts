@@ -12,7 +12,7 @@ import { loadSnapshot } from './snapshot.ts'
 import { decisionsDue, SnapshotFold, type Written } from './snapshot-fold.ts'
 
 export interface SnapshotThreadStart extends ThreadLog {
-  readonly tell: 'start'
+  readonly kind: 'start'
   readonly macKey: Uint8Array
   readonly dataDir: string
   readonly everyDecisions: number
@@ -36,22 +36,22 @@ export interface SnapshotThreadStart extends ThreadLog {
 }
 export type ToSnapshotThread =
   | SnapshotThreadStart
-  | { readonly tell: 'ask'; readonly number: number; readonly question: Question }
-  | { readonly tell: 'stop' }
+  | { readonly kind: 'ask'; readonly number: number; readonly question: Question }
+  | { readonly kind: 'stop' }
   /** As `stop`, and nothing more is written. */
-  | { readonly tell: 'rest' }
+  | { readonly kind: 'rest' }
 export type FromSnapshotThread =
-  | { readonly tell: 'written'; readonly next: number; readonly tip: string; readonly tookMs: number }
-  | { readonly tell: 'failed'; readonly problem: string }
-  | { readonly tell: 'answer'; readonly number: number; readonly answer: unknown }
+  | { readonly kind: 'written'; readonly next: number; readonly tip: string; readonly tookMs: number }
+  | { readonly kind: 'failed'; readonly problem: string }
+  | { readonly kind: 'answer'; readonly number: number; readonly answer: unknown }
   /** `soon`: a repeat may succeed. */
-  | { readonly tell: 'no_answer'; readonly number: number; readonly problem: string; readonly soon: boolean }
+  | { readonly kind: 'no_answer'; readonly number: number; readonly problem: string; readonly soon: boolean }
   /**
    * There was no record for a while. The last snapshot holds the log up to `next`; after `due` more decisions another
    * is due. Repeated while there is no record.
    */
-  | { readonly tell: 'rests'; readonly next: number; readonly rows: number; readonly due: number }
-  | { readonly tell: 'stopped' }
+  | { readonly kind: 'rests'; readonly next: number; readonly rows: number; readonly due: number }
+  | { readonly kind: 'stopped' }
 
 declare const self: Worker
 
@@ -59,7 +59,7 @@ const AFTER_FAILURE_MS = 1_000
 const AFTER_LOSS_MS = 60_000
 const LOOK_MS = 1_000
 
-const tell = (message: FromSnapshotThread): void => self.postMessage(message)
+const post = (message: FromSnapshotThread): void => self.postMessage(message)
 const stopping = new AbortController()
 
 /**
@@ -73,7 +73,7 @@ const giveBack = async (): Promise<void> => {
 
 /** Reports that this thread may be ended; the serving thread decides. */
 const rests = (options: SnapshotThreadStart, { next, rows }: Written): void =>
-  tell({ tell: 'rests', next, rows, due: decisionsDue(options, rows) })
+  post({ kind: 'rests', next, rows, due: decisionsDue(options, rows) })
 
 /** Resolves when the log holds enough that is not in the last snapshot, or holds more and time has passed. */
 const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written: Written): Promise<void> => {
@@ -89,7 +89,7 @@ const snapshotDue = async (log: EventLog, options: SnapshotThreadStart, written:
 const fromSnapshot = async (log: EventLog, options: SnapshotThreadStart, owed: boolean): Promise<SnapshotFold> => {
   const { start } = await loadSnapshot(options.dataDir, options.macKey)
   const fold = new ChainFold(options.macKey, start)
-  return new SnapshotFold({ log, options, tell, signal: stopping.signal }, fold, start !== null, owed)
+  return new SnapshotFold({ log, options, post, signal: stopping.signal }, fold, start !== null, owed)
 }
 
 const run = async (options: SnapshotThreadStart): Promise<void> => {
@@ -122,13 +122,13 @@ const run = async (options: SnapshotThreadStart): Promise<void> => {
     } catch (error) {
       if (stopping.signal.aborted) break
       suspected = !(error instanceof LogUnavailable)
-      if (suspected) tell({ tell: 'failed', problem: `reading the control topic again: ${String(error)}` })
+      if (suspected) post({ kind: 'failed', problem: `reading the control topic again: ${String(error)}` })
       await sleep(AFTER_FAILURE_MS, stopping.signal)
     }
   }
   if (!suspected && !thread.isResting && snapshots !== null) {
     // A snapshot without its last records is sufficient: the next start folds them.
-    await snapshots.finish().catch((error) => tell({ tell: 'failed', problem: `the last records: ${String(error)}` }))
+    await snapshots.finish().catch((error) => post({ kind: 'failed', problem: `the last records: ${String(error)}` }))
     snapshots.write(true)
   }
   await log.close()
@@ -143,7 +143,7 @@ const runForEver = async (options: SnapshotThreadStart): Promise<void> => {
     try {
       await run(options)
     } catch (error) {
-      tell({ tell: 'failed', problem: String(error) })
+      post({ kind: 'failed', problem: String(error) })
       await sleep(AFTER_LOSS_MS, stopping.signal)
     }
   }
@@ -160,7 +160,7 @@ const readerOf = async ({ readerModule, readerFunction }: SnapshotThreadStart): 
 }
 
 /** Replies to questions, one at a time, in their order, on a log of its own. */
-class Answers {
+class Replies {
   #queue: Promise<void> = Promise.resolve()
   #history: Promise<LogHistory> | null = null
   #log: EventLog | null = null
@@ -168,7 +168,7 @@ class Answers {
   constructor(readonly options: SnapshotThreadStart) {}
 
   ask(number: number, question: Question): void {
-    this.#queue = this.#queue.then(() => this.#answer(number, question))
+    this.#queue = this.#queue.then(() => this.#reply(number, question))
   }
 
   async close(): Promise<void> {
@@ -176,14 +176,14 @@ class Answers {
     await this.#log?.close()
   }
 
-  async #answer(number: number, question: Question): Promise<void> {
+  async #reply(number: number, question: Question): Promise<void> {
     try {
       this.#history ??= this.#open()
       const answer = await (await this.#history).answer(question)
-      tell({ tell: 'answer', number, answer })
+      post({ kind: 'answer', number, answer })
     } catch (error) {
       const soon = error instanceof HistoryUnavailable || error instanceof LogUnavailable
-      tell({ tell: 'no_answer', number, problem: error instanceof Error ? error.message : String(error), soon })
+      post({ kind: 'no_answer', number, problem: error instanceof Error ? error.message : String(error), soon })
     }
   }
 
@@ -195,7 +195,7 @@ class Answers {
       log: this.#log,
       macKey: options.macKey,
       checkpoints: new Checkpoints(options.dataDir, options.macKey),
-      kept: { dataDir: options.dataDir, writes: options.writes },
+      indexStore: { dataDir: options.dataDir, writes: options.writes },
       async readPast(state, point, read) {
         reader ??= readerOf(options)
         return (await reader)(state, point, read)
@@ -210,21 +210,21 @@ class CommandedThread {
   /** It ends to rest: nothing more is written. */
   isResting = false
   #running: Promise<void> = Promise.resolve()
-  #answers: Answers | null = null
+  #replies: Replies | null = null
 
   receive(command: ToSnapshotThread): void {
-    if (command.tell === 'start') {
-      this.#answers = new Answers(command)
+    if (command.kind === 'start') {
+      this.#replies = new Replies(command)
       if (command.writes) this.#running = runForEver(command)
       return
     }
-    if (command.tell === 'ask') {
-      this.#answers?.ask(command.number, command.question)
+    if (command.kind === 'ask') {
+      this.#replies?.ask(command.number, command.question)
       return
     }
-    this.isResting = command.tell === 'rest'
+    this.isResting = command.kind === 'rest'
     stopping.abort()
-    void Promise.all([this.#running, this.#answers?.close()]).finally(() => tell({ tell: 'stopped' }))
+    void Promise.all([this.#running, this.#replies?.close()]).finally(() => post({ kind: 'stopped' }))
   }
 }
 

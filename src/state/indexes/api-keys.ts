@@ -29,23 +29,23 @@ export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 're
     expires_at: null,
     routing_policy_id: null,
   }
-  const isMeant = ({ id, status }: NeededOfKey): boolean =>
+  const isUsable = ({ id, status }: NeededOfKey): boolean =>
     status === 'active' && (live.refused.size === 0 || !live.refused.has(id))
   return {
     lookup(digest) {
-      const known = entries.get(digest)
-      if (known !== null) return known
+      const cached = entries.get(digest)
+      if (cached !== null) return cached
       const keys = live.control.table('keys')
       const count = keys.readOne('digest', digest, NAMES, read as { [name: string]: unknown })
-      const row = count > 1 ? keys.findRows('digest', digest).find(isMeant) : read
-      if (count === 0 || row === undefined || !isMeant(row)) return null
+      const row = count > 1 ? keys.findRows('digest', digest).find(isUsable) : read
+      if (count === 0 || row === undefined || !isUsable(row)) return null
       const entry = entryOf(row)
       entries.add(digest, entry)
       return entry
     },
     stands({ id }, atMs) {
       const row = live.control.table('keys').get(id)
-      if (row === undefined || !isMeant(row)) return false
+      if (row === undefined || !isUsable(row)) return false
       return row.expires_at === null || expiryOf(row.expires_at) > atMs
     },
   }

@@ -12,7 +12,7 @@ const MAX_SUBJECTS = 10_000
 /** Number of entries that are checked for one to evict. */
 const EVICTION_LOOK = 64
 /** Bound of the announced failures: the announcement stays small. */
-const MAX_TOLD = 64
+const MAX_ANNOUNCED = 64
 /** How far in the future times of other instances may lie: clocks differ. */
 const CLOCK_MS = 60_000
 
@@ -27,7 +27,7 @@ export const ToldFailures = t.Object({
   level: t.Integer({ minimum: 0, maximum: 64, description: 'How many lockouts there were in a row.' }),
 })
 export type ToldFailures = Static<typeof ToldFailures>
-export const ToldList = t.Array(ToldFailures, { maxItems: MAX_TOLD })
+export const ToldList = t.Array(ToldFailures, { maxItems: MAX_ANNOUNCED })
 
 interface Entry {
   own: number[]
@@ -113,7 +113,7 @@ export class FailedLogins {
       if (!isNews) continue
       const { settledMs, lockedUntilMs, level } = entry
       told.push({ subject, at_ms: own, settled_ms: settledMs, locked_until_ms: lockedUntilMs, level })
-      if (told.length === MAX_TOLD) break
+      if (told.length === MAX_ANNOUNCED) break
     }
     return told
   }
@@ -159,11 +159,11 @@ export class FailedLogins {
   }
 
   #touch(subject: string, nowMs: number): Entry {
-    const known = this.#entries.get(subject)
-    const entry = known ?? { own: [], others: new Map(), settledMs: 0, lockedUntilMs: 0, level: 0, open: 0 }
+    const present = this.#entries.get(subject)
+    const entry = present ?? { own: [], others: new Map(), settledMs: 0, lockedUntilMs: 0, level: 0, open: 0 }
     this.#entries.delete(subject)
     this.#entries.set(subject, entry)
-    if (known === undefined && this.#entries.size > MAX_SUBJECTS) this.#evict(nowMs)
+    if (present === undefined && this.#entries.size > MAX_SUBJECTS) this.#evict(nowMs)
     return entry
   }
 

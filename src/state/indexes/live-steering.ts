@@ -16,7 +16,7 @@ export const createSteering = (live: Pick<LiveState, 'control' | 'subscribe' | '
   new LiveSteering(live)
 
 /** The merged overrides of one tenant: valid from `fromMs` up to `untilMs`, since none expires between. */
-interface Held {
+interface MergedOverrides {
   readonly value: OverridesInForce
   readonly fromMs: number
   readonly untilMs: number
@@ -42,7 +42,7 @@ class LiveSteering implements Steering {
   /** Owner -> id -> row. */
   readonly #standing = new Map<string, Map<string, Standing>>()
   readonly #caps = new CappedBudgets()
-  readonly #held = new Map<string, Held>()
+  readonly #merges = new Map<string, MergedOverrides>()
   #order = 0
 
   constructor(readonly live: Pick<LiveState, 'control' | 'subscribe' | 'refused'>) {
@@ -74,10 +74,10 @@ class LiveSteering implements Steering {
 
   overrides(tenantId: string, nowMs: number): OverridesInForce {
     const owner = this.#standing.has(tenantId) || this.#caps.has(tenantId) ? tenantId : GLOBAL
-    const held = this.#held.get(owner)
+    const held = this.#merges.get(owner)
     if (held !== undefined && nowMs >= held.fromMs && nowMs < held.untilMs) return held.value
     const fresh = this.#hold(owner, nowMs)
-    this.#held.set(owner, fresh)
+    this.#merges.set(owner, fresh)
     return fresh.value
   }
 
@@ -87,7 +87,7 @@ class LiveSteering implements Steering {
       if (change.table === 'budgets') this.#budgetChanged(change as RowChange<BudgetRow>)
       if (change.table === 'overrides') this.#overrideChanged(change as RowChange<OverrideRow>)
       // `*` includes all of them.
-      if (change.table === 'providers' && (change.before === null || change.after === null)) this.#held.clear()
+      if (change.table === 'providers' && (change.before === null || change.after === null)) this.#merges.clear()
     }
     const endpoints = this.live.control.table('endpoints')
     for (const id of refused) {
@@ -115,13 +115,13 @@ class LiveSteering implements Steering {
   #overrideChanged({ id, before, after }: RowChange<OverrideRow>): void {
     if (before !== null) withdraw(this.#standing, before.tenant_id ?? GLOBAL, id)
     if (after !== null) this.#putOverride(id, after)
-    this.#held.clear()
+    this.#merges.clear()
   }
 
   #budgetChanged({ before, after }: RowChange<BudgetRow>): void {
     if (before !== null) this.#caps.drop(before)
     if (after !== null) this.#caps.put(after)
-    this.#held.clear()
+    this.#merges.clear()
   }
 
   #putOverride(id: string, row: OverrideRow): void {
@@ -130,7 +130,7 @@ class LiveSteering implements Steering {
     insert(this.#standing, row.tenant_id ?? GLOBAL, id, { row, order: this.#order++, expiresAtMs })
   }
 
-  #hold(owner: string, nowMs: number): Held {
+  #hold(owner: string, nowMs: number): MergedOverrides {
     const shared = this.#standing.get(GLOBAL)?.values() ?? []
     const own = owner === GLOBAL ? [] : (this.#standing.get(owner)?.values() ?? [])
     let fromMs = Number.NEGATIVE_INFINITY

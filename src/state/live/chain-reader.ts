@@ -18,7 +18,7 @@ import type { FoldedBatch, LiveStatus } from '../port.ts'
 import { controlBatches } from '../read-ahead/reader.ts'
 import { RECENT_RECORDS } from '../restore/recent-records.ts'
 import { Turns } from '../write-turns.ts'
-import { ControlLogRefused, type KnownChain, lostHistory, problemOf } from './guards.ts'
+import { ControlLogRefused, lostHistory, problemOf, type RecordedChain } from './guards.ts'
 import { LogEnd } from './log-end.ts'
 
 // The listeners of the fold. An error of a listener is reported and stops neither the fold nor the other listeners.
@@ -41,14 +41,14 @@ export class Listeners {
 
   /** The indexes of the hot path come first: a caller that waits for the decision finds them up to date. */
   batch(batch: FoldedBatch): void {
-    for (const listener of this.#batches) this.#tell(listener, batch)
+    for (const listener of this.#batches) this.#notify(listener, batch)
   }
 
   step(step: FoldStep): void {
-    for (const listener of this.#steps) this.#tell(listener, step)
+    for (const listener of this.#steps) this.#notify(listener, step)
   }
 
-  #tell<What>(listener: (what: What) => void, what: What): void {
+  #notify<What>(listener: (what: What) => void, what: What): void {
     try {
       listener(what)
     } catch (error) {
@@ -71,9 +71,9 @@ export const differences = (from: ControlState, to: ControlState): RowChange[] =
       if (after.get(id) === undefined) changes.push({ table: name, id, before: row, after: null })
     }
     for (const [id, row] of after.rows()) {
-      const known = before.get(id)
-      if (known === undefined || canonicalJson(known) !== canonicalJson(row))
-        changes.push({ table: name, id, before: known ?? null, after: row })
+      const earlier = before.get(id)
+      if (earlier === undefined || canonicalJson(earlier) !== canonicalJson(row))
+        changes.push({ table: name, id, before: earlier ?? null, after: row })
     }
   }
   return changes
@@ -87,7 +87,7 @@ const MAX_REREAD_WAIT_MS = 300_000
 class Suspicion extends Error {}
 
 export class ChainReader {
-  readonly changed = new Changed()
+  readonly condition = new Changed()
   readonly turns: Turns
   readonly listeners: Listeners
   readonly end: LogEnd
@@ -111,7 +111,7 @@ export class ChainReader {
   constructor(
     readonly deps: LiveDeps,
     readonly snapshot: LoadedSnapshot,
-    readonly known: KnownChain,
+    readonly known: RecordedChain,
   ) {
     this.fold = new ChainFold(deps.macKey, snapshot.start)
     this.#remembering = snapshot.start !== null
@@ -132,7 +132,7 @@ export class ChainReader {
     this.#following.abort()
     this.readiness.reject(new ControlLogRefused('closed before the control topic was folded'))
     await this.#work
-    this.changed.tell()
+    this.condition.tell()
   }
 
   /** Follows the log for ever; an error leads to a retry, a suspicion or, at start, a refusal. */
@@ -143,7 +143,7 @@ export class ChainReader {
     while (!signal.aborted) {
       try {
         if (this.#target === null) {
-          this.#target = await this.end.askFrom(endMayLag ? (this.known.position?.next ?? 0) : 0, signal)
+          this.#target = await this.end.requestFrom(endMayLag ? (this.known.position?.next ?? 0) : 0, signal)
           this.fold.recentFrom = this.#target - RECENT_RECORDS
           if (this.#target < this.fold.next)
             throw new Suspicion(`${CONTROL} ends at ${this.#target}, before what the snapshot holds`)
@@ -181,7 +181,7 @@ export class ChainReader {
         if (this.#startsLive()) await this.fold.settle(rest, this.#closing.signal)
         if (this.phase === 'live') this.end.folded(this.fold.next)
         this.#enterLive()
-        this.changed.tell()
+        this.condition.tell()
         await rest()
       }
     } catch (error) {
@@ -206,7 +206,7 @@ export class ChainReader {
             'has never seen',
         )
       }
-      this.#told(step, record)
+      this.#publish(step, record)
     }
   }
 
@@ -218,13 +218,13 @@ export class ChainReader {
       )
   }
 
-  #told(step: FoldStep, record: Pick<LogRecord, 'offset' | 'atMs'>): void {
+  #publish(step: FoldStep, record: Pick<LogRecord, 'offset' | 'atMs'>): void {
     if (step.kind === 'poison') {
       // At start only their number is reported: a wrong master key makes all of them so.
       if (this.phase === 'starting') this.#ignored++
       this.deps.diagnostics[this.phase === 'starting' ? 'debug' : 'warn']('control_record_ignored', { ...step.poison })
     } else if (step.kind === 'turn') {
-      if (this.phase === 'live') this.turns.seen(step.turn)
+      if (this.phase === 'live') this.turns.add(step.turn)
     } else {
       if (this.phase === 'live' && step.kind !== 'orphan')
         this.turns.decided(step.by, record.atMs, step.kind === 'counts')
@@ -259,7 +259,7 @@ export class ChainReader {
     this.served = true
     this.end.folded(this.fold.next)
     this.readiness.resolve()
-    this.changed.tell()
+    this.condition.tell()
   }
 
   #refuseStart(error: ControlLogRefused): void {
@@ -269,14 +269,14 @@ export class ChainReader {
     // The caller that awaits the readiness reports it, unless the instance serves already.
     this.deps.diagnostics[this.#graced ? 'error' : 'debug']('control_log_refused', { reason: error.message })
     this.readiness.reject(error)
-    this.changed.tell()
+    this.condition.tell()
   }
 
   #suspect(reason: string): void {
     this.deps.diagnostics.error('control_log_suspected', { reason })
     this.suspicion = `${reason}; reading it again from the start`
     if (this.phase === 'live') this.phase = 'stopped'
-    this.changed.tell()
+    this.condition.tell()
   }
 
   /**
@@ -305,7 +305,7 @@ export class ChainReader {
       if (this.phase === 'starting') throw new ControlLogRefused(problem)
       this.suspicion = problem
       this.deps.diagnostics.error('control_log_lost', { reason: problem })
-      this.changed.tell()
+      this.condition.tell()
       await sleep(waitMs, signal)
     }
     return false
@@ -326,7 +326,7 @@ export class ChainReader {
     if (this.phase === 'stopped') this.phase = 'live'
     this.listeners.batch({ changes, refused: [...fold.unknownSubjects] })
     this.deps.diagnostics.info('control_log_read_again', { next: fold.next, changes: changes.length })
-    this.changed.tell()
+    this.condition.tell()
   }
 
   /** Confirms the end every few seconds; a log that stays shorter than the fold has lost its tail. */
@@ -338,7 +338,7 @@ export class ChainReader {
       try {
         // Records that are folded while the query is under way may lie beyond its result.
         const folded = this.fold.next
-        const end = await this.end.ask()
+        const end = await this.end.request()
         if (this.phase === 'live') this.end.folded(this.fold.next)
         shorter = end < folded ? shorter + 1 : 0 // a new leader may lag for a moment
         if (shorter < SHORTER_TIMES) continue
@@ -358,7 +358,7 @@ export class ChainReader {
     const { signal } = this.#closing
     await sleep(graceMs, signal)
     if (this.#target !== null)
-      await this.changed.until(() => this.phase !== 'starting' || signal.aborted, MAX_START_WAIT_MS)
+      await this.condition.until(() => this.phase !== 'starting' || signal.aborted, MAX_START_WAIT_MS)
     if (this.phase !== 'starting' || signal.aborted) return
     this.#graced = true
     this.readiness.resolve()

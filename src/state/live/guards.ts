@@ -27,11 +27,11 @@ export interface Expected {
   /** `log.kafka.chain`: the chain that the settings name. */
   readonly chainId: string | null
   readonly allowEmpty: boolean
-  readonly known: KnownChain
+  readonly known: RecordedChain
 }
 
 /** What the data folder records of its log beside the snapshot; null: it was never recorded. */
-export interface KnownChain {
+export interface RecordedChain {
   /** `readChainWitness`. */
   readonly chainId: string | null
   /** `readPosition`. */

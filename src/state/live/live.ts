@@ -11,11 +11,11 @@ import { type LoadedSnapshot, loadSnapshot } from '../history/snapshot.ts'
 import type { LiveChain, LiveDeps } from '../live-chain.ts'
 import type { Degradation, FoldedBatch, LiveStatus } from '../port.ts'
 import { type ChainPosition, readPosition } from '../position-witness.ts'
-import { keptPosition } from '../restore/kept-records.ts'
+import { storedPosition } from '../restore/kept-records.ts'
 import type { RecentRecord } from '../restore/recent-records.ts'
 import type { Turns } from '../write-turns.ts'
 import { ChainReader } from './chain-reader.ts'
-import type { KnownChain } from './guards.ts'
+import type { RecordedChain } from './guards.ts'
 
 const STALE_MS = 10_000
 const NOT_DEGRADED = { degraded: null, degradation: null } as const
@@ -30,18 +30,18 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
       ? { start: null, witness: null, problem: null }
       : await loadSnapshot(deps.dataDir, deps.macKey)
   if (snapshot.problem !== null) deps.diagnostics.warn('snapshot_not_used', { reason: snapshot.problem })
-  const known: KnownChain =
+  const known: RecordedChain =
     deps.dataDir === null
       ? { chainId: null, position: null }
       : {
           chainId: readChainWitness(deps.dataDir),
-          position: farther(readPosition(deps.dataDir), keptPosition(deps.dataDir)),
+          position: farther(readPosition(deps.dataDir), storedPosition(deps.dataDir)),
         }
   return liveFrom(deps, snapshot, known)
 }
 
 /** The same, of a snapshot that is loaded already. */
-export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: KnownChain): LiveChain => {
+export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: RecordedChain): LiveChain => {
   const reader = new ChainReader(deps, snapshot, known)
   reader.start()
   return new Live(reader)
@@ -80,7 +80,7 @@ class Live implements LiveChain {
     return this.#reader.fold.unknownSubjects
   }
   get changed(): Changed {
-    return this.#reader.changed
+    return this.#reader.condition
   }
   get turns(): Turns {
     return this.#reader.turns
@@ -143,8 +143,8 @@ class Live implements LiveChain {
     return this.#reader.fold.poison
   }
 
-  askEnd(): Promise<number> {
-    return this.#reader.end.ask()
+  requestEnd(): Promise<number> {
+    return this.#reader.end.request()
   }
 
   close(): Promise<void> {

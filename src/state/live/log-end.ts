@@ -25,7 +25,7 @@ export class LogEnd {
    * The end as of this call: the query is sent after it, shared by all callers that arrive while an earlier one is
    * under way.
    */
-  ask(): Promise<number> {
+  request(): Promise<number> {
     if (this.#asking === null) {
       this.#asking = this.#ask().finally(() => {
         this.#asking = null
@@ -36,17 +36,17 @@ export class LogEnd {
       .catch(() => 0)
       .then(() => {
         this.#askingNext = null
-        return this.ask()
+        return this.request()
       })
     return this.#askingNext
   }
 
   /** The end, requested again when it lies before `next`: a new leader may lag for a moment. */
-  async askFrom(next: number, signal: AbortSignal): Promise<number> {
-    let end = await this.ask()
+  async requestFrom(next: number, signal: AbortSignal): Promise<number> {
+    let end = await this.request()
     for (let times = 1; end < next && times < LAG_TIMES && !signal.aborted; times++) {
       await sleep(LAG_MS, signal)
-      end = await this.ask()
+      end = await this.request()
     }
     return end
   }

@@ -2,7 +2,7 @@
 // text goes from thread to thread without a copy, and a text of many decisions is parsed faster than the bytes of each.
 // Only the thread that folds parses it: a parcel is one array, in which each record is five elements: a mark, its
 // offset, its log time, its id (null: the record is unparsed) and its decision.
-import { formFlawOf, mayBeDeep, readText } from '../../domain/kernel/decision.ts'
+import { formErrorOf, mayBeDeep, readText } from '../../domain/kernel/decision.ts'
 import type { LogRecord } from '../../log/port.ts'
 import type { RecordRead } from '../fold.ts'
 
@@ -24,7 +24,7 @@ const newMark = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!
 
 const base64Of = (value: Uint8Array): string => Buffer.from(value).toString('base64')
 
-export class AheadPacker {
+export class ParcelPacker {
   #mark = newMark()
   #texts: string[] = []
   #characters = 0
@@ -93,7 +93,7 @@ const recordOf = (elements: readonly unknown[], at: number): LogRecord | RecordR
   const atMs = elements[at + 2] as number
   const id = elements[at + 3] as string | null
   const content = elements[at + 4]
-  if (id !== null) return formFlawOf(content) === null ? ({ offset, atMs, id, decision: content } as RecordRead) : null
+  if (id !== null) return formErrorOf(content) === null ? ({ offset, atMs, id, decision: content } as RecordRead) : null
   const { key, value } = content as { readonly key: string | null; readonly value: string | null }
   return { offset, atMs, key, value: value === null ? null : Buffer.from(value, 'base64') }
 }

@@ -5,21 +5,21 @@ import type { EventLog, LogRecord } from '../../log/port.ts'
 import type { ThreadLog } from '../../log/thread-log.ts'
 import { CONTROL, type RecordRead } from '../fold.ts'
 import { countOf, unpack } from './parcel.ts'
-import { AheadThread } from './thread.ts'
+import { ReadAheadThread } from './thread.ts'
 
 /** The options for the thread's own log. */
-export interface AheadOptions extends ThreadLog {
+export interface ReadAheadOptions extends ThreadLog {
   /** With fewer records no thread is started. */
   readonly fromRecords?: number
   /** A thread that sends nothing for so long is not waited for. */
   readonly silenceMs?: number
 }
 
-export interface AheadDeps {
+export interface ReadAheadDeps {
   readonly log: EventLog
   readonly macKey: Uint8Array
   readonly diagnostics: Diagnostics
-  readonly ahead?: AheadOptions
+  readonly readAhead?: ReadAheadOptions
 }
 
 /** A thread pays off only beyond some twenty thousand records. */
@@ -34,16 +34,16 @@ const OWN_RECORDS = 16_384
  * and the records are read here, where the same problem of the log appears.
  */
 export async function* controlBatches(
-  deps: AheadDeps,
+  deps: ReadAheadDeps,
   from: number,
   until: number,
   signal: AbortSignal,
 ): AsyncGenerator<readonly (LogRecord | RecordRead)[]> {
-  const { ahead, log, macKey, diagnostics } = deps
+  const { readAhead, log, macKey, diagnostics } = deps
   let next = from
-  if (ahead !== undefined && until - from >= (ahead.fromRecords ?? WORTH_RECORDS)) {
+  if (readAhead !== undefined && until - from >= (readAhead.fromRecords ?? WORTH_RECORDS)) {
     const ownUntil = from + Math.min(OWN_RECORDS, Math.floor((until - from) * OWN_SHARE))
-    const thread = new AheadThread(ahead, { from: ownUntil, until, macKey }, ahead.silenceMs)
+    const thread = new ReadAheadThread(readAhead, { from: ownUntil, until, macKey }, readAhead.silenceMs)
     try {
       yield* readHere(log, from, ownUntil, signal)
       next = ownUntil
@@ -84,7 +84,11 @@ async function* readHere(
   }
 }
 
-const nextOf = async (thread: AheadThread, signal: AbortSignal, diagnostics: Diagnostics): Promise<string | null> => {
+const nextOf = async (
+  thread: ReadAheadThread,
+  signal: AbortSignal,
+  diagnostics: Diagnostics,
+): Promise<string | null> => {
   try {
     return await thread.next(signal)
   } catch (error) {

@@ -1,7 +1,7 @@
 // The folding thread's end of the one that reads ahead: starts it, bounds its parcels under way, ends it.
 import { ownModuleUrl } from '../../lib/own-files.ts'
 import type { ThreadLog } from '../../log/thread-log.ts'
-import type { AheadSpan, FromAhead, ToAhead } from './worker.ts'
+import type { FromReadAhead, ReadAheadSpan, ToReadAhead } from './worker.ts'
 
 /** Bound of the parcels that are read and not folded: a megabyte or so each at most. */
 const PARCELS = 4
@@ -12,7 +12,7 @@ const STOP_LIMIT_MS = 2_000
  */
 const SILENCE_MS = 10_000
 
-export class AheadThread {
+export class ReadAheadThread {
   readonly #worker: Worker
   readonly #parcels: string[] = []
   #ended: { readonly problem: string | null } | null = null
@@ -20,15 +20,15 @@ export class AheadThread {
 
   constructor(
     log: ThreadLog,
-    span: AheadSpan,
+    span: ReadAheadSpan,
     readonly silenceMs = SILENCE_MS,
   ) {
     this.#worker = new Worker(ownModuleUrl('src/state/read-ahead/worker'))
-    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromAhead>) => this.#heard(data))
+    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromReadAhead>) => this.#heard(data))
     this.#worker.addEventListener('error', ({ message }) => this.#end(message))
     this.#worker.addEventListener('close', () => this.#end('the thread ended'))
     const { logModule, logFactory, logOptions } = log
-    this.#post({ tell: 'start', log: { logModule, logFactory, logOptions }, span, parcels: PARCELS })
+    this.#post({ kind: 'start', log: { logModule, logFactory, logOptions }, span, parcels: PARCELS })
   }
 
   /**
@@ -55,7 +55,7 @@ export class AheadThread {
     if (signal.aborted) return null
     const parcel = this.#parcels.shift()
     if (parcel !== undefined) {
-      this.#post({ tell: 'more' })
+      this.#post({ kind: 'more' })
       return parcel
     }
     if (this.#ended!.problem !== null) throw new Error(`the thread that reads ahead failed: ${this.#ended!.problem}`)
@@ -65,7 +65,7 @@ export class AheadThread {
   /** Lets it close its log, then ends it; one that hangs is ended without. */
   async end(): Promise<void> {
     const limit = setTimeout(() => this.#end('it did not stop'), STOP_LIMIT_MS)
-    if (this.#ended === null) this.#post({ tell: 'stop' })
+    if (this.#ended === null) this.#post({ kind: 'stop' })
     while (this.#ended === null) await this.#news()
     clearTimeout(limit)
     this.#worker.terminate()
@@ -77,7 +77,7 @@ export class AheadThread {
     })
   }
 
-  #heard(message: FromAhead): void {
+  #heard(message: FromReadAhead): void {
     if (typeof message === 'string') {
       this.#parcels.push(message)
       this.#onNews?.()
@@ -89,7 +89,7 @@ export class AheadThread {
     this.#onNews?.()
   }
 
-  #post(message: ToAhead): void {
+  #post(message: ToReadAhead): void {
     this.#worker.postMessage(message)
   }
 }

@@ -3,23 +3,23 @@
 import { LogGap } from '../../log/port.ts'
 import { openThreadLog, type ThreadLog } from '../../log/thread-log.ts'
 import { CONTROL } from '../fold.ts'
-import { AheadPacker } from './parcel.ts'
+import { ParcelPacker } from './parcel.ts'
 
 /** The records to read: from `from` up to the one before `until`. */
-export interface AheadSpan {
+export interface ReadAheadSpan {
   readonly from: number
   readonly until: number
   readonly macKey: Uint8Array
 }
 
-export type ToAhead =
-  | { readonly tell: 'start'; readonly log: ThreadLog; readonly span: AheadSpan; readonly parcels: number }
+export type ToReadAhead =
+  | { readonly kind: 'start'; readonly log: ThreadLog; readonly span: ReadAheadSpan; readonly parcels: number }
   /** A parcel was folded: there is room for another one. */
-  | { readonly tell: 'more' }
-  | { readonly tell: 'stop' }
+  | { readonly kind: 'more' }
+  | { readonly kind: 'stop' }
 
 /** A text is a parcel. */
-export type FromAhead = string | { readonly tell: 'ended'; readonly problem: string | null }
+export type FromReadAhead = string | { readonly kind: 'ended'; readonly problem: string | null }
 
 declare const self: Worker
 
@@ -55,13 +55,13 @@ const room = new ParcelRoom()
 const send = async (parcel: string | null): Promise<void> => {
   if (parcel === null) return
   await room.take()
-  if (!stopping.signal.aborted) self.postMessage(parcel satisfies FromAhead)
+  if (!stopping.signal.aborted) self.postMessage(parcel satisfies FromReadAhead)
 }
 
-const read = async (threadLog: ThreadLog, { from, until, macKey }: AheadSpan): Promise<void> => {
+const read = async (threadLog: ThreadLog, { from, until, macKey }: ReadAheadSpan): Promise<void> => {
   const log = await openThreadLog(threadLog)
   try {
-    const packer = new AheadPacker(macKey)
+    const packer = new ParcelPacker(macKey)
     let next = from
     for await (const batch of log.read(CONTROL, 0, from, stopping.signal)) {
       for (const record of batch) {
@@ -79,13 +79,13 @@ const read = async (threadLog: ThreadLog, { from, until, macKey }: AheadSpan): P
   }
 }
 
-const ended = (problem: string | null): void => self.postMessage({ tell: 'ended', problem } satisfies FromAhead)
+const ended = (problem: string | null): void => self.postMessage({ kind: 'ended', problem } satisfies FromReadAhead)
 
-self.onmessage = ({ data }: MessageEvent<ToAhead>) => {
-  if (data.tell === 'stop') {
+self.onmessage = ({ data }: MessageEvent<ToReadAhead>) => {
+  if (data.kind === 'stop') {
     stopping.abort()
     room.wake()
-  } else if (data.tell === 'more') room.add(1)
+  } else if (data.kind === 'more') room.add(1)
   else {
     room.add(data.parcels)
     void read(data.log, data.span).then(

@@ -8,7 +8,7 @@ import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { codeOf } from '../../lib/process/error-code.ts'
 import type { ChainPosition } from '../position-witness.ts'
 
-export interface KeptRecord {
+export interface StoredRecord {
   readonly offset: number
   /** A decision that counted. */
   readonly counted: boolean
@@ -22,12 +22,12 @@ const NO_VALUE = 2
 const MAX_VALUE_BYTES = 16 * 1024 * 1024
 
 /** The files of the newer and of the older records. */
-export const keptFiles = (dataDir: string): { readonly newer: string; readonly older: string } => ({
+export const recordFiles = (dataDir: string): { readonly newer: string; readonly older: string } => ({
   newer: join(dataDir, 'control-records'),
   older: join(dataDir, 'control-records.older'),
 })
 
-export const keptFrame = ({ offset, counted, value }: KeptRecord): Uint8Array => {
+export const recordFrame = ({ offset, counted, value }: StoredRecord): Uint8Array => {
   const frame = Buffer.allocUnsafe(HEAD_BYTES + (value?.length ?? 0))
   frame.writeUInt32LE(value?.length ?? 0, 0)
   frame.writeUInt32LE((counted ? COUNTED : 0) | (value === null ? NO_VALUE : 0), 8)
@@ -37,20 +37,20 @@ export const keptFrame = ({ offset, counted, value }: KeptRecord): Uint8Array =>
   return frame
 }
 
-export interface KeptFile {
+export interface StoredFile {
   /** Offsets follow each other. */
-  readonly records: readonly KeptRecord[]
+  readonly records: readonly StoredRecord[]
   /** The length before the first damaged or torn frame. */
   readonly bytes: number
 }
 
-const NOTHING: KeptFile = { records: [], bytes: 0 }
+const NOTHING: StoredFile = { records: [], bytes: 0 }
 
 /** The records of one file up to its first error: a crash may have torn the last frame. */
-export const readKeptFile = (path: string): KeptFile => {
+export const readStoredFile = (path: string): StoredFile => {
   const bytes = readOrNull(path)
   if (bytes === null) return NOTHING
-  const records: KeptRecord[] = []
+  const records: StoredRecord[] = []
   let at = 0
   while (bytes.length - at >= HEAD_BYTES) {
     const length = bytes.readUInt32LE(at)
@@ -70,17 +70,17 @@ export const readKeptFile = (path: string): KeptFile => {
 /**
  * All stored records, the oldest first, offsets following each other. Throws when a file is there and cannot be read.
  */
-export const readKept = (dataDir: string): readonly KeptRecord[] => {
-  const files = keptFiles(dataDir)
-  const older = readKeptFile(files.older).records
-  const newer = readKeptFile(files.newer).records
+export const readKept = (dataDir: string): readonly StoredRecord[] => {
+  const files = recordFiles(dataDir)
+  const older = readStoredFile(files.older).records
+  const newer = readStoredFile(files.newer).records
   if (newer.length === 0) return older
   const follows = older.at(-1)?.offset === newer[0]!.offset - 1
   return follows ? [...older, ...newer] : newer
 }
 
 /** The position that the stored records prove: the newest decision that counted. Null when none is stored. */
-export const keptPosition = (dataDir: string): ChainPosition | null => {
+export const storedPosition = (dataDir: string): ChainPosition | null => {
   const last = readKept(dataDir).findLast(({ counted }) => counted)
   return last === undefined ? null : { next: last.offset + 1, tip: sha256Hex(last.value!) }
 }

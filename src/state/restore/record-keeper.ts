@@ -4,13 +4,13 @@ import { closeSync, fdatasync, openSync, renameSync, rmSync, truncateSync, write
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { LiveChain } from '../live-chain.ts'
-import { keptFiles, keptFrame, readKeptFile } from './kept-records.ts'
+import { readStoredFile, recordFiles, recordFrame } from './kept-records.ts'
 import { RECENT_BYTES, RECENT_RECORDS } from './recent-records.ts'
 
 const SYNC_MS = 1_000
 const RETRY_MS = 5_000
 
-export interface KeepDeps {
+export interface RecordStoreDeps {
   readonly live: LiveChain
   /** One process for each data folder. */
   readonly dataDir: string
@@ -23,12 +23,12 @@ export interface KeepDeps {
  * Stores folded records until the function that it returns is called. Call it once the state is opened; it begins when
  * the state is live.
  */
-export const keepRecords = (deps: KeepDeps): (() => void) => {
-  const keeper = new Keeper(deps)
-  return () => keeper.stop()
+export const keepRecords = (deps: RecordStoreDeps): (() => void) => {
+  const store = new RecordStore(deps)
+  return () => store.stop()
 }
 
-class Keeper {
+class RecordStore {
   #file: number | null = null
   /** Of the newer file. */
   #records = 0
@@ -44,9 +44,9 @@ class Keeper {
   readonly #unwatch: () => void
   readonly #timer: ReturnType<typeof setInterval>
 
-  constructor(readonly deps: KeepDeps) {
+  constructor(readonly deps: RecordStoreDeps) {
     this.#unwatch = deps.live.watch((step) => {
-      if (step.kind === 'counts') this.#flushSoon()
+      if (step.kind === 'counts') this.#queueFlush()
     })
     this.#timer = setInterval(() => {
       this.#flush() // also records that are no decisions, and records that failed
@@ -68,7 +68,7 @@ class Keeper {
   }
 
   /** Flushes once for a batch of records, before the waiters run: their promises are resolved after this was queued. */
-  #flushSoon(): void {
+  #queueFlush(): void {
     if (this.#due) return
     this.#due = true
     queueMicrotask(() => {
@@ -100,7 +100,7 @@ class Keeper {
         this.#beginAnew() // not written for so long that some records are no longer recent
         return
       }
-      frames.push(keptFrame({ offset, value, counted }))
+      frames.push(recordFrame({ offset, value, counted }))
       next = offset + 1
     }
     this.#append(frames)
@@ -120,8 +120,8 @@ class Keeper {
   #open(): void {
     this.#close()
     const { live, dataDir } = this.deps
-    const { newer } = keptFiles(dataDir)
-    const { records } = readKeptFile(newer)
+    const { newer } = recordFiles(dataDir)
+    const { records } = readStoredFile(newer)
     const last = records.findLast(({ counted }) => counted)
     this.#of = live.state
     if (last === undefined || live.offsetOf(sha256Hex(last.value!)) !== last.offset) {
@@ -129,9 +129,9 @@ class Keeper {
       return
     }
     // Records behind the last decision are written again: a crash may have torn them.
-    const kept = records.slice(0, records.indexOf(last) + 1)
-    this.#records = kept.length
-    this.#bytes = kept.reduce((sum, record) => sum + keptFrame(record).length, 0)
+    const stored = records.slice(0, records.indexOf(last) + 1)
+    this.#records = stored.length
+    this.#bytes = stored.reduce((sum, record) => sum + recordFrame(record).length, 0)
     this.#next = last.offset + 1
     truncateSync(newer, this.#bytes)
     this.#file = openSync(newer, 'a', 0o600)
@@ -140,20 +140,20 @@ class Keeper {
   /** Begins new files with all recent records, beside the existing ones until they are written. */
   #beginAnew(): void {
     this.#close()
-    const { newer, older } = keptFiles(this.deps.dataDir)
+    const { newer, older } = recordFiles(this.deps.dataDir)
     const draft = `${newer}.draft`
     this.#file = openSync(draft, 'w', 0o600)
     this.#records = 0
     this.#bytes = 0
     const recent = [...this.deps.live.recentRecords()]
-    this.#append(recent.map(keptFrame))
+    this.#append(recent.map(recordFrame))
     renameSync(draft, newer)
     rmSync(older, { force: true })
     this.#next = this.deps.live.next
   }
 
   #rotate(): void {
-    const { newer, older } = keptFiles(this.deps.dataDir)
+    const { newer, older } = recordFiles(this.deps.dataDir)
     this.#close()
     renameSync(newer, older)
     this.#file = openSync(newer, 'w', 0o600)

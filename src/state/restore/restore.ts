@@ -6,14 +6,14 @@ import { sleep } from '../../lib/event-loop/sleep.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
 import { BATCH_BYTES, BATCH_DECISIONS } from '../commit/batch.ts'
 import { type ChainFold, CONTROL, foldAgain } from '../fold.ts'
-import type { KeptRecord } from './kept-records.ts'
+import type { StoredRecord } from './kept-records.ts'
 
 export interface RestoreDeps {
   readonly log: EventLog
   /** `decisionMacKey` of the master key. */
   readonly macKey: Uint8Array
   /** The stored records of the data folder, oldest first. */
-  readonly kept: readonly KeptRecord[]
+  readonly kept: readonly StoredRecord[]
   readonly signal: AbortSignal
 }
 
@@ -26,7 +26,7 @@ export type RestorePlan =
       readonly end: number
       readonly tip: string
       /** The records to append, and the number of decisions among them. The last one is `newTip`. */
-      readonly tail: readonly KeptRecord[]
+      readonly tail: readonly StoredRecord[]
       readonly decisions: number
       readonly newTip: string
     }
@@ -71,7 +71,7 @@ export const planRestore = async ({ log, macKey, kept, signal }: RestoreDeps): P
  * Appends the tail of a plan. An indefinite append is written again: a further copy changes nothing. Throws when the
  * signal ends it.
  */
-export const appendTail = async ({ log, signal }: RestoreDeps, tail: readonly KeptRecord[]): Promise<void> => {
+export const appendTail = async ({ log, signal }: RestoreDeps, tail: readonly StoredRecord[]): Promise<void> => {
   for (const batch of batchesOf(tail)) {
     const records = batch.map(({ value }) => ({ key: null, value }))
     for (;;) {
@@ -89,9 +89,9 @@ export const appendTail = async ({ log, signal }: RestoreDeps, tail: readonly Ke
 
 const refused = (reason: string): RestorePlan => ({ kind: 'refused', reason })
 
-const idOf = ({ value }: KeptRecord): string => sha256Hex(value!)
+const idOf = ({ value }: StoredRecord): string => sha256Hex(value!)
 
-const whyNoPrefix = (fold: ChainFold, kept: readonly KeptRecord[]): string => {
+const whyNoPrefix = (fold: ChainFold, kept: readonly StoredRecord[]): string => {
   const common = kept.findLast((record) => record.counted && fold.counted.has(idOf(record)))
   if (common !== undefined) {
     return (
@@ -106,8 +106,8 @@ const whyNoPrefix = (fold: ChainFold, kept: readonly KeptRecord[]): string => {
   )
 }
 
-function* batchesOf(tail: readonly KeptRecord[]): IterableIterator<readonly KeptRecord[]> {
-  let batch: KeptRecord[] = []
+function* batchesOf(tail: readonly StoredRecord[]): IterableIterator<readonly StoredRecord[]> {
+  let batch: StoredRecord[] = []
   let bytes = 0
   for (const record of tail) {
     const size = record.value?.length ?? 0

@@ -1,6 +1,6 @@
 // Which texts of keys are remembered when they stop working, and how many.
 import { expect, test } from 'bun:test'
-import { RETIRED_KEPT, retiredAtMs } from '../../../src/domain/access/retired-secrets.ts'
+import { MOST_RETIRED, retiredAtMs } from '../../../src/domain/access/retired-secrets.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 
@@ -43,7 +43,7 @@ test('the newest are remembered, and no number of keys of the API makes a text o
   issue('a', 'first', 'bootstrap')
   rotate('a', 'second')
   issue('b', 'text 0', 'api')
-  for (let n = 1; n <= RETIRED_KEPT + 1; n++) rotate('b', `text ${n}`)
+  for (let n = 1; n <= MOST_RETIRED + 1; n++) rotate('b', `text ${n}`)
   expect([isRetired('first'), isRetired('text 0'), isRetired('text 1')]).toEqual([true, false, true])
-  expect(log.state.table('retired_texts').size).toBe(RETIRED_KEPT)
+  expect(log.state.table('retired_texts').size).toBe(MOST_RETIRED)
 })

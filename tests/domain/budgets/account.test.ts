@@ -269,7 +269,7 @@ describe('windows', () => {
       const [first] = book.all()
       take(asks('i.1', 1, 40, 40, [first!.account]), 2)
       const nowMs = 35 * DAY_MS
-      if (forgets) book.forget(nowMs)
+      if (forgets) book.dropEnded(nowMs)
       take(month(15), nowMs)
       return committed([...book.all()].at(-1)!).nano_usd
     })

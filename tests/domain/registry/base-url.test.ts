@@ -1,6 +1,6 @@
 // What people paste as an address: refused with what to write instead.
 import { describe, expect, test } from 'bun:test'
-import { baseUrlFlaw } from '../../../src/domain/registry/base-url.ts'
+import { baseUrlError } from '../../../src/domain/registry/base-url.ts'
 import { decideProvider } from '../../../src/domain/registry/provider.ts'
 import { newWorld, providerCreated } from '../world.ts'
 
@@ -26,17 +26,17 @@ const PASTED: Readonly<Record<string, string>> = {
 describe('a base URL with more than what stands before the operation', () => {
   for (const [pasted, right] of Object.entries(PASTED)) {
     test(`${pasted} is refused, and ${right} is not`, () => {
-      const flaw = baseUrlFlaw(pasted)
+      const flaw = baseUrlError(pasted)
       expect(flaw).toContain('base_url')
       expect(flaw).toContain(`write "${right}"`)
       expect(flaw).not.toMatch(/pw|sk-1/)
-      expect(baseUrlFlaw(right)).toBeNull()
+      expect(baseUrlError(right)).toBeNull()
     })
   }
 
   test('the version of Azure in a query is an option', () => {
     const base = 'https://r.openai.azure.com/openai/deployments/gpt'
-    expect(baseUrlFlaw(`${base}/chat/completions?api-version=2024-10-21`)).toContain(
+    expect(baseUrlError(`${base}/chat/completions?api-version=2024-10-21`)).toContain(
       `write "${base}" and options {"api_version": "2024-10-21"}`,
     )
   })
@@ -52,7 +52,7 @@ test.each([
   'https://bedrock-runtime.{region}.amazonaws.com',
   'http://localhost:11434/api',
 ])('%s is a base URL', (text) => {
-  expect(baseUrlFlaw(text)).toBeNull()
+  expect(baseUrlError(text)).toBeNull()
 })
 
 test('an address that an earlier build took does not hold up other changes of its provider', () => {

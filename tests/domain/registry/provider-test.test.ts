@@ -5,7 +5,7 @@ import {
   decideDetection,
   decideProviderTest,
   KEPT_PROBES,
-  KEPT_TESTS,
+  MOST_TESTS,
   PROBE,
   type ProviderTested,
   testsOf,
@@ -36,7 +36,7 @@ describe('a provider test', () => {
     const world = newWorld([providerCreated('prov_a'), providerCreated('prov_b')])
     world.apply(decideProviderTest(world.state, tested('other', { provider_id: 'prov_b' })))
     // Ids in no order: the chain decides what is old.
-    const ids = Array.from({ length: KEPT_TESTS + 7 }, (_, i) => `test_${(i * 31) % 97}`)
+    const ids = Array.from({ length: MOST_TESTS + 7 }, (_, i) => `test_${(i * 31) % 97}`)
     for (const id of ids) world.apply(decideProviderTest(world.state, tested(id)))
     expect(testsOf(world.state, 'prov_a').map(({ id }) => id)).toEqual(ids.slice(7).toReversed())
     expect(testsOf(world.state, 'prov_b')).toHaveLength(1)
@@ -46,8 +46,8 @@ describe('a provider test', () => {
     const world = newWorld([providerCreated('prov_a')])
     const probe = (id: string) =>
       tested(id, { results: [{ check: PROBE, status: 'passed', latency_ms: 3, detail: 'it answers' }] })
-    for (let i = 0; i < KEPT_TESTS - KEPT_PROBES; i++) world.apply(decideProviderTest(world.state, tested(`test_${i}`)))
-    for (let i = 0; i < 3 * KEPT_TESTS; i++) world.apply(decideProviderTest(world.state, probe(`probe_${i}`)))
+    for (let i = 0; i < MOST_TESTS - KEPT_PROBES; i++) world.apply(decideProviderTest(world.state, tested(`test_${i}`)))
+    for (let i = 0; i < 3 * MOST_TESTS; i++) world.apply(decideProviderTest(world.state, probe(`probe_${i}`)))
     const kept = testsOf(world.state, 'prov_a').map(({ id }) => id)
     expect(kept.slice(0, KEPT_PROBES)).toEqual(Array.from({ length: KEPT_PROBES }, (_, i) => `probe_${149 - i}`))
     expect(kept.slice(KEPT_PROBES)).toEqual(Array.from({ length: 40 }, (_, i) => `test_${39 - i}`))

@@ -10,7 +10,7 @@ import {
   isInForce,
   LOOKED_EVERY,
   overrideKey,
-  TAKEN_BACK_KEPT,
+  TAKEN_BACK_RETAINED,
 } from '../../../src/domain/steering/override-row.ts'
 import { keyIssued, modelCreated, newWorld, providerCreated, refusal, tenantCreated, type World } from '../world.ts'
 
@@ -258,13 +258,13 @@ describe('what is kept of overrides', () => {
     for (let i = 0; i < HISTORY_KEPT + 2 * LOOKED_EVERY; i++) by('ada', kill(i % 2 === 0))
     expect(deciding('model:seeded')).toHaveLength(1)
     expect(w.state.digest()).toBe(digestOf(w))
-    const times = TAKEN_BACK_KEPT + 2 * LOOKED_EVERY
+    const times = TAKEN_BACK_RETAINED + 2 * LOOKED_EVERY
     for (let i = 0; i < times; i++) {
       by('bootstrap', write({ kind: 'block', target: `model:m${i}` }))
       by('ada', write({ kind: 'block', target: `model:m${i}`, enabled: false }))
     }
     expect([deciding('model:seeded').length, deciding(`model:m${times - 1}`).length]).toEqual([0, 1])
-    expect(w.state.table('overrides').size).toBeLessThan(HISTORY_KEPT + TAKEN_BACK_KEPT + 4 * LOOKED_EVERY)
+    expect(w.state.table('overrides').size).toBeLessThan(HISTORY_KEPT + TAKEN_BACK_RETAINED + 4 * LOOKED_EVERY)
     expect(w.state.digest()).toBe(digestOf(w))
   })
 

@@ -84,7 +84,7 @@ test('who stands behind what the log takes slowly waits on, as who was heard by 
     return await request.reserve('prov_1', 'm', { nanoUsd: 10, tokens: 1 })
   }
   const first = ask('key_1')
-  await eventually('the first is under way', () => ([...budgets.leases.opens.values()][0]?.asking ? true : null))
+  await eventually('the first is under way', () => ([...budgets.leases.opens.values()][0]?.requesting ? true : null))
   expect(await Promise.all([first, ask('key_2')])).toEqual([null, null])
 }, 20_000)
 

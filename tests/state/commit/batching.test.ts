@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { Gathering } from '../../../src/state/commit/queue.ts'
+import { Batching } from '../../../src/state/commit/queue.ts'
 import { Changed } from '../../../src/state/condition.ts'
 
 /** A `Changed` that says how long it was waited on, and never lets the time run out by itself. */
@@ -10,7 +10,7 @@ const patient = () => {
     limits.push(limitMs)
     return changed.until(holds, 60_000)
   }
-  return { limits, gathering: new Gathering({ until }), tell: () => changed.tell() }
+  return { limits, gathering: new Batching({ until }), tell: () => changed.tell() }
 }
 
 test('an append waits a moment for as many as the last one carried, and no longer than for those', async () => {
@@ -39,7 +39,7 @@ test('it waits once for each append, and not at all when enough are there', asyn
 })
 
 test('those who do not come are waited for once', async () => {
-  const gathering = new Gathering(new Changed())
+  const gathering = new Batching(new Changed())
   gathering.carried(9)
   expect(await gathering.waited(() => 1)).toBe(true)
   expect(await gathering.waited(() => 1)).toBe(false)

@@ -1,12 +1,12 @@
 // What is remembered of providers that refuse to be asked for usage: for an hour, of so many, and not where another server answers.
 import { expect, test } from 'bun:test'
-import { UsageAnswers } from '../../../src/state/health/book.ts'
+import { UsageSupport } from '../../../src/state/health/book.ts'
 
 const provider = (n: number, baseUrl = 'http://a/v1') => ({ providerId: `prov_${n}`, baseUrl, upstreamModel: 'm' })
 
 test('a refusal is heeded for an hour, of that server alone; that it takes the question, until it refuses', () => {
   let nowMs = 0
-  const answers = new UsageAnswers(() => nowMs)
+  const answers = new UsageSupport(() => nowMs)
   expect(answers.takes(provider(1))).toBeNull()
   answers.answered(provider(1), false)
   answers.answered(provider(2), true)
@@ -19,7 +19,7 @@ test('a refusal is heeded for an hour, of that server alone; that it takes the q
 })
 
 test('the oldest of very many are forgotten', () => {
-  const answers = new UsageAnswers(() => 0)
+  const answers = new UsageSupport(() => 0)
   for (let n = 0; n <= 1_024; n++) answers.answered(provider(n), false)
   expect([0, 1, 1_024].map((n) => answers.takes(provider(n)))).toEqual([null, false, false])
 })

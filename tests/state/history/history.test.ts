@@ -10,7 +10,7 @@ import { ChainFold, CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { Checkpoints } from '../../../src/state/history/checkpoints.ts'
 import { LogHistory } from '../../../src/state/history/history.ts'
 import { HistoryUnavailable, type QuestionName, type Questions } from '../../../src/state/history/history-port.ts'
-import { Survey } from '../../../src/state/history/record-index.ts'
+import { RecordIndex } from '../../../src/state/history/record-index.ts'
 import { writeSnapshot } from '../../../src/state/history/snapshot.ts'
 import { startSnapshots } from '../../../src/state/history/snapshot-thread.ts'
 import { writeTurn } from '../../../src/state/write-turns.ts'
@@ -30,7 +30,7 @@ describe('the survey', () => {
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-        const [fold, survey] = [new ChainFold(macKey), new Survey(macKey)]
+        const [fold, survey] = [new ChainFold(macKey), new RecordIndex(macKey)]
         const written: { id: string; bytes: Uint8Array }[] = []
         for (const [offset, { what, at }] of steps.entries()) {
           const earlier = written[at % Math.max(1, written.length)]
@@ -63,7 +63,7 @@ describe('the survey', () => {
   })
 
   test('takes the time of the writer while it fits that of the log, and never goes back', () => {
-    const survey = new Survey(macKey)
+    const survey = new RecordIndex(macKey)
     let parent = GENESIS
     const take = (atMs: number, logAtMs: number) => {
       const at = new Date(atMs).toISOString()
@@ -126,7 +126,7 @@ describe('states of the past', () => {
       { table: 'chain', id: 'chain', before: null, after: { chain_id: 'c', partitions: {}, schema_version: 1 } },
     ])
     expect(writeSnapshot(dataDir, fold, 0)).toBe(true)
-    checkpoints.keep(fold.next)
+    checkpoints.retain(fold.next)
     expect(checkpoints.offsets()).toEqual([fold.next])
   }
 
@@ -135,8 +135,8 @@ describe('states of the past', () => {
     const checkpoints = new Checkpoints(dataDir, macKey, 10)
     for (let next = 10; next <= 1_000; next += 10) {
       await Bun.write(join(dataDir, 'control.snapshot'), String(next))
-      checkpoints.keep(next)
-      checkpoints.keep(next + 5)
+      checkpoints.retain(next)
+      checkpoints.retain(next + 5)
     }
     const offsets = checkpoints.offsets()
     expect(offsets).toHaveLength(16)

@@ -34,7 +34,7 @@ const firstPage = async (log: EventLog, writes = true) => {
     log: counting,
     macKey,
     checkpoints,
-    kept: { dataDir, writes },
+    indexStore: { dataDir, writes },
     signal,
     readPast: () => null,
   })

@@ -29,7 +29,7 @@ test('a long log on a real broker: read ahead by a thread, folded to the same st
     }
     expect(await statusOf({ ahead })).toEqual(await statusOf({}))
     let read = 0
-    for await (const batch of controlBatches({ ...deps, ahead }, 0, 3_000, new AbortController().signal)) {
+    for await (const batch of controlBatches({ ...deps, readAhead: ahead }, 0, 3_000, new AbortController().signal)) {
       read += batch.filter((record) => 'decision' in record).length
       if (batch.at(-1)!.offset >= 3_000) break
     }

@@ -12,8 +12,8 @@ import { embeddedLog } from '../../../src/log/embedded/log.ts'
 import type { LogRecord } from '../../../src/log/port.ts'
 import { CONTROL, type Poison, type RecordRead } from '../../../src/state/fold.ts'
 import { openLiveState } from '../../../src/state/live/live.ts'
-import { AheadPacker, countOf, unpack } from '../../../src/state/read-ahead/parcel.ts'
-import { type AheadOptions, controlBatches } from '../../../src/state/read-ahead/reader.ts'
+import { countOf, ParcelPacker, unpack } from '../../../src/state/read-ahead/parcel.ts'
+import { controlBatches, type ReadAheadOptions } from '../../../src/state/read-ahead/reader.ts'
 import { RECENT_RECORDS } from '../../../src/state/restore/recent-records.ts'
 import { writeTurn } from '../../../src/state/write-turns.ts'
 import { closedAfterEach } from '../../services/closing.ts'
@@ -81,7 +81,7 @@ const copyOfChain = async () => {
   return dataDir
 }
 
-const aheadOf = (logOptions: AheadLog, fromRecords = 1_000): AheadOptions => ({
+const aheadOf = (logOptions: AheadLog, fromRecords = 1_000): ReadAheadOptions => ({
   logModule: import.meta.resolve('./ahead-log.ts'),
   logFactory: 'openAheadLog',
   logOptions,
@@ -99,7 +99,7 @@ interface Started {
 }
 
 /** What a start on the log of a folder comes to. */
-const started = async (dataDir: string, ahead?: AheadOptions): Promise<Started> => {
+const started = async (dataDir: string, ahead?: ReadAheadOptions): Promise<Started> => {
   const { said, diagnostics } = listening()
   const live = await openLiveState({ log: embedded(dataDir), macKey, dataDir: null, nowMs, diagnostics, ahead })
   closing.push(() => live.close())
@@ -134,7 +134,7 @@ describe('a log that is read ahead', () => {
       writeDecision({ parent: ids[0]!, at, actor, cause: null, v: 1, events: [tenantCreated('a')] }, macKey).bytes,
     )
     const unpacked = (...bodies: string[]) => {
-      const packer = new AheadPacker(macKey)
+      const packer = new ParcelPacker(macKey)
       for (const [offset, body] of bodies.entries()) packer.add({ offset, atMs: 1, key: null, value: authentic(body) })
       const parcel = packer.take()!
       expect(countOf(parcel)).toBe(bodies.length)
@@ -152,7 +152,7 @@ describe('a log that is read ahead', () => {
   })
 
   test('a turn, or another text with a valid MAC that is no decision, does not send its parcel the slow way', () => {
-    const packer = new AheadPacker(macKey)
+    const packer = new ParcelPacker(macKey)
     const values = [writeTurn({ instance: 'ins_a', nonce: 'n' }, macKey), authentic('{"v":2'), null]
     for (const [offset, value] of values.entries()) packer.add({ offset, atMs: 1, key: null, value })
     expect(unpack(packer.take()!)).toEqual(

@@ -8,7 +8,7 @@ import type { EventLog } from '../../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { writeSnapshot } from '../../../src/state/history/snapshot.ts'
 import type { LiveDeps } from '../../../src/state/live-chain.ts'
-import { keptFiles, keptFrame, keptPosition, readKept } from '../../../src/state/restore/kept-records.ts'
+import { readKept, recordFiles, recordFrame, storedPosition } from '../../../src/state/restore/kept-records.ts'
 import { RECENT_RECORDS } from '../../../src/state/restore/recent-records.ts'
 import { keepRecords } from '../../../src/state/restore/record-keeper.ts'
 import { appendTail, planRestore } from '../../../src/state/restore/restore.ts'
@@ -63,7 +63,7 @@ describe('what is kept', () => {
     const instance = await keeping(log.view(), dataDir)
     for (const slug of ['a', 'b', 'c']) {
       const { revision } = await instance.queue.commit(createTenant(slug))
-      expect(keptPosition(dataDir)).toEqual({ next: log.records(CONTROL).length, tip: revision })
+      expect(storedPosition(dataDir)).toEqual({ next: log.records(CONTROL).length, tip: revision })
     }
     expect(bytesOf(readKept(dataDir))).toEqual(bytesOf(log.records(CONTROL)))
   })
@@ -74,9 +74,9 @@ describe('what is kept', () => {
     const first = await keeping(log.view(), dataDir)
     await made(first, ['a', 'b'])
     await first.close()
-    const { newer } = keptFiles(dataDir)
+    const { newer } = recordFiles(dataDir)
     const whole = readFileSync(newer)
-    appendFileSync(newer, keptFrame({ offset: 3, counted: true, value: Buffer.alloc(90, 1) }).subarray(0, 50))
+    appendFileSync(newer, recordFrame({ offset: 3, counted: true, value: Buffer.alloc(90, 1) }).subarray(0, 50))
     const second = await keeping(log.view(), dataDir)
     await made(second, ['c'])
     await second.close()
@@ -153,7 +153,7 @@ describe('a restored tail', () => {
     await instance.live.changed.until(() => instance.live.refusal()?.includes('no longer holds') === true, 20_000)
     expect(instance.live.status()).toMatchObject({ degradation: 'suspected', phase: 'stopped' })
     expect(instance.live.refusal()).toContain('gateway log restore')
-    expect(keptPosition(dataDir)?.tip).toBe(tip) // what was lost is not forgotten
+    expect(storedPosition(dataDir)?.tip).toBe(tip) // what was lost is not forgotten
     await restored(log, dataDir)
     const replay = await foldAgain(log, macKey, forEver())
     expect({ tip: replay.tip, tenants: replay.state.table('tenants').size }).toEqual({ tip, tenants: 3 })
@@ -247,14 +247,14 @@ describe('nothing is appended', () => {
   test('when the tail does not chain on: a record of it is not what it was', async () => {
     const { log, dataDir } = await lost()
     log.truncate(CONTROL, 0, 4)
-    const { newer } = keptFiles(dataDir)
+    const { newer } = recordFiles(dataDir)
     const kept = readKept(dataDir).map((record) => ({ ...record, value: Buffer.from(record.value!) }))
     kept[6]!.value[30]! ^= 1
-    writeFileSync(newer, Buffer.concat(kept.map(keptFrame)))
+    writeFileSync(newer, Buffer.concat(kept.map(recordFrame)))
     expect(await refusal(log, dataDir)).toContain('do not chain on')
     // A flipped bit on the disk ends what is kept before it: less is restored, nothing wrong.
     truncateSync(newer, 0)
-    writeFileSync(newer, Buffer.concat(kept.slice(0, 6).map(keptFrame)))
+    writeFileSync(newer, Buffer.concat(kept.slice(0, 6).map(recordFrame)))
     appendFileSync(newer, Buffer.alloc(60, 7))
     expect(await restored(log, dataDir)).toMatchObject({ kind: 'lost', decisions: 2 })
   })
