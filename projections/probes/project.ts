@@ -1,5 +1,5 @@
 // gateway.operations.v1 -> probes: the newest of each provider, from any instance.
-import { HEALTH_EVENTS, KEPT_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
+import { HEALTH_EVENTS, MOST_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { storableJson, type Transaction } from '../database.ts'
@@ -55,7 +55,7 @@ const prune = async (sql: Transaction, { schemaName }: Build, providers: readonl
         row_number() over (partition by provider_id
           order by at_ms desc, instance desc, epoch desc, sequence desc) as place
       from ${probe} ${providers === null ? sql`` : sql`where provider_id in ${sql(providers)}`}) placed
-    where placed.place > ${KEPT_PROBES}
+    where placed.place > ${MOST_PROBES}
       and (held.provider_id, held.at_ms, held.instance, held.epoch, held.sequence)
         = (placed.provider_id, placed.at_ms, placed.instance, placed.epoch, placed.sequence)`
 }

@@ -1,5 +1,5 @@
 // Probes -> the recent ones of a provider.
-import { KEPT_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
+import { MOST_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
 import type { Sql } from '../database.ts'
 import { readActive } from '../reader.ts'
 
@@ -18,6 +18,6 @@ export const probeQueries = (sql: Sql): ProbeQueries => ({
       async (schemaName) => sql<StoredProbe[]>`
         select at_ms, trigger, ok, latency_ms, error_code, upstream_status, models from ${sql(`${schemaName}.probe`)}
         where provider_id = ${providerId}
-        order by at_ms desc, instance desc, epoch desc, sequence desc limit ${KEPT_PROBES}`,
+        order by at_ms desc, instance desc, epoch desc, sequence desc limit ${MOST_PROBES}`,
     ),
 })

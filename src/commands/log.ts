@@ -7,7 +7,7 @@ import { GENESIS } from '../domain/kernel/decision.ts'
 import { checkTopics, ensureTopics, kafkaAccess } from '../log/kafka/kafka.ts'
 import type { EventLog } from '../log/port.ts'
 import { CONTROL } from '../state/fold.ts'
-import { readKept } from '../state/restore/kept-records.ts'
+import { readStoredRecords } from '../state/restore/kept-records.ts'
 import { appendTail, planRestore, type RestoreDeps, type RestorePlan } from '../state/restore/restore.ts'
 
 export interface LogRestoreCommand {
@@ -34,9 +34,9 @@ export const logRestoreCommand = async (command: LogRestoreCommand): Promise<num
   const { config, macKey, log, dryRun, print, complain } = command
   const signal = AbortSignal.any([command.signal, AbortSignal.timeout(DEADLINE_MS)])
   await prepareTopics(command)
-  const kept = readKept(config.data.dir)
-  print(`${resolve(config.data.dir)} keeps ${kept.length} records of ${CONTROL}${rangeOf(kept)}`)
-  const deps: RestoreDeps = { log, macKey, kept, signal }
+  const stored = readStoredRecords(config.data.dir)
+  print(`${resolve(config.data.dir)} keeps ${stored.length} records of ${CONTROL}${rangeOf(stored)}`)
+  const deps: RestoreDeps = { log, macKey, stored, signal }
   for (let times = 0; times < TRIES; times++) {
     const plan = await planRestore(deps)
     if (plan.kind === 'refused') {
@@ -68,8 +68,8 @@ const prepareTopics = async ({ config, dryRun, complain }: LogRestoreCommand): P
   for (const warning of warnings) complain(`warning: ${warning}`)
 }
 
-const rangeOf = (kept: readonly { readonly offset: number }[]): string =>
-  kept.length === 0 ? '' : `, from offset ${kept[0]!.offset} to ${kept.at(-1)!.offset}`
+const rangeOf = (stored: readonly { readonly offset: number }[]): string =>
+  stored.length === 0 ? '' : `, from offset ${stored[0]!.offset} to ${stored.at(-1)!.offset}`
 
 const described = ({ end, tip, tail, decisions, newTip }: Extract<RestorePlan, { kind: 'lost' }>): string => {
   const after = tip === GENESIS ? 'it is empty' : `it ends at ${end} with ${tip}`

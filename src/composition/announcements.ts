@@ -51,9 +51,9 @@ export const openAnnouncements = (deps: AnnouncementsDeps): Announcements => {
       openBreakers: () => book.openBreakers(MOST_OPEN_BREAKERS),
       onOpenBreakers: (modelIds) => book.warn(modelIds),
       breakersCleared: () => book.clearedMs,
-      onBreakersCleared: (atMs) => book.heardCleared(atMs),
-      failedLogins: () => failures.told(Date.now()),
-      onFailedLogins: (name, announced) => failures.heard(name, announced, Date.now()),
+      onBreakersCleared: (atMs) => book.applyCleared(atMs),
+      failedLogins: () => failures.announced(Date.now()),
+      onFailedLogins: (name, announced) => failures.merge(name, announced, Date.now()),
     })
     activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
   }

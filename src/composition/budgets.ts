@@ -106,10 +106,10 @@ export const openBudgetParts = (
  * A snapshot that is served from while the log is not reachable is older than what the dead process had. False: stopped
  * before.
  */
-const untilLive = async (live: Pick<LiveChain, 'ready' | 'status' | 'changed'>, signal: AbortSignal) => {
+const untilLive = async (live: Pick<LiveChain, 'ready' | 'status' | 'condition'>, signal: AbortSignal) => {
   const ended = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   await Promise.race([live.ready(), ended])
   const isLive = () => live.status().phase === 'live'
-  while (!signal.aborted && !isLive()) await Promise.race([live.changed.until(isLive, LOOK_MS), ended])
+  while (!signal.aborted && !isLive()) await Promise.race([live.condition.until(isLive, LOOK_MS), ended])
   return !signal.aborted
 }

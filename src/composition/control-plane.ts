@@ -33,7 +33,7 @@ import { openLiveState } from '../state/live/live.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import type { KeyIndex } from '../state/port.ts'
 import { notePositions } from '../state/position-witness.ts'
-import { keepRecords } from '../state/restore/record-keeper.ts'
+import { storeRecords } from '../state/restore/record-keeper.ts'
 import { installationKeysAtStart, keepInstallationKeys } from './installation.ts'
 import { type Environment, isKafka, logSettings } from './settings.ts'
 
@@ -93,8 +93,8 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const macKey = installation.decisionMac
   if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
   // On one processor a further thread takes longer.
-  const ahead = availableParallelism() > 1 ? { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') } : undefined
-  const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, ahead })
+  const readAhead = availableParallelism() > 1 ? { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') } : undefined
+  const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, readAhead })
   const ready = Promise.all([topics, live.ready(), dataKeys.ready()])
   if (!(await waitBriefly(ready, deps.onRefused)) && isKafka(config)) await waitUnlessUnreachable(ready, away.promise)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
@@ -118,7 +118,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     rest: { position: () => live.next },
   })
   const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
-  const stopKeeping = deps.snapshots ? keepRecords({ live, dataDir, diagnostics }) : null
+  const stopKeeping = deps.snapshots ? storeRecords({ live, dataDir, diagnostics }) : null
   return {
     log,
     live,

@@ -13,7 +13,7 @@ import type { Dial } from '../lib/http-client/http-client.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { HealthBook } from '../state/health/book.ts'
 import type { FeedbackMeans } from '../state/health/feedback-means.ts'
-import { ServedRequests } from '../state/indexes/recent-requests.ts'
+import { RecentRequests } from '../state/indexes/recent-requests.ts'
 import type { KindTable } from '../upkeep/models/kind-table.ts'
 import type { ModelCatalogue } from '../upkeep/models/model-listing.ts'
 import { startProbes } from '../upkeep/models/probes.ts'
@@ -27,7 +27,7 @@ import { isKafka } from './settings.ts'
 
 export interface HealthParts {
   readonly book: HealthBook
-  readonly served: ServedRequests
+  readonly served: RecentRequests
   readonly feedback: FeedbackMeans
   readonly requestLookup: RequestLookup
   readonly routes: readonly AdminRoute[]
@@ -72,7 +72,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   })
   return {
     book,
-    served: new ServedRequests(),
+    served: new RecentRequests(),
     feedback: feedback.means,
     requestLookup: requestLookup({ sql: analytics.sql, hasOthers: isKafka(config) || config.server.processes > 1 }),
     routes: [

@@ -62,7 +62,7 @@ export type ChainCommand =
    */
   | ({ do: 'start'; version?: number } & Static<typeof ChainStarted>)
   /** `known`: the newest version that each live instance announced. */
-  | { do: 'activate'; version: number; known: readonly number[] }
+  | { do: 'activate'; version: number; announced: readonly number[] }
 
 export const decideChain = (state: ControlReader, command: ChainCommand): EventRecord[] => {
   const row = state.table('chain').get(CHAIN_ROW)
@@ -73,9 +73,9 @@ export const decideChain = (state: ControlReader, command: ChainCommand): EventR
     return version > 1 ? [started, { type: 'schema.activated', data: { version } }] : [started]
   }
   if (row === undefined) throw new Rejection('invalid', 'the chain has not been started')
-  const { version, known } = command
+  const { version, announced } = command
   if (version <= row.schema_version) return []
-  if (known.length === 0 || known.some((one) => one < version)) {
+  if (announced.length === 0 || announced.some((one) => one < version)) {
     throw new Rejection('conflict', `not all live instances know the event types of version ${version}`, 'version')
   }
   return [{ type: 'schema.activated', data: { version } }]

@@ -1,7 +1,7 @@
 // Reverting a decision: the events of the ordinary types that restore the rows it changed, decided by the ordinary
 // rules, all of them or none.
 import type { Granter } from './access/api-key.ts'
-import { requireWayIn } from './access/last-administrator.ts'
+import { requireAdministrator } from './access/last-administrator.ts'
 import { type ControlReader, ControlState, foldDecision } from './control.ts'
 import { INVERSES, type InverseContext } from './inverse.ts'
 import { type EventRecord, GENESIS } from './kernel/decision.ts'
@@ -97,7 +97,7 @@ export const decideRevert = (state: ControlReader, command: RevertCommand): Even
   }
   if (events.length === 0) throw new Rejection('conflict', 'nothing that it changed can be taken back')
   requireRestored(overlay, changes, effect, decisionId)
-  requireWayIn(state, events, nowMs)
+  requireAdministrator(state, events, nowMs)
   return [{ type: 'decision.reverted', data: { decision_id: decisionId } }, ...events]
 }
 

@@ -54,8 +54,8 @@ export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs
 }
 
 /** Throws 401 when the key was revoked, or has expired, since its request arrived. */
-export const requireStanding = (key: KeyEntry, keys: Pick<KeyIndex, 'stands'>, atMs: number): void => {
-  if (!keys.stands(key, atMs)) throw notValid()
+export const requireStanding = (key: KeyEntry, keys: Pick<KeyIndex, 'isValid'>, atMs: number): void => {
+  if (!keys.isValid(key, atMs)) throw notValid()
 }
 
 /** Whether requests with a key or a session are refused, because the state may be older than that. Null: never. */

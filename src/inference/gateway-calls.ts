@@ -96,7 +96,7 @@ export const outcomeOrRefusal = async (
 const MOST_AT_ONCE = 64
 const UNTRACKED = { calling: () => undefined }
 /** Only one candidate is called, so a revoked key changes nothing. */
-const ANY_KEY = { stands: () => true }
+const ANY_KEY = { isValid: () => true }
 
 export const gatewayCalls = (deps: GatewayCallDeps): MakeGatewayCall => {
   const active = new ActiveRequests(MOST_AT_ONCE)

@@ -1,10 +1,10 @@
 // Waiting for a condition that the fold will fulfil.
 
 /** Notified whenever something moved; waiters then check their condition again. */
-export class Changed {
+export class Condition {
   readonly #waiting = new Set<() => void>()
 
-  tell(): void {
+  notify(): void {
     for (const look of [...this.#waiting]) look()
   }
 

@@ -2,7 +2,7 @@
 import type { ControlState } from '../domain/control.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import type { EventLog } from '../log/port.ts'
-import type { Changed } from './condition.ts'
+import type { Condition } from './condition.ts'
 import type { FoldStep, Poison } from './fold.ts'
 import type { LiveState } from './port.ts'
 import type { ReadAheadOptions } from './read-ahead/reader.ts'
@@ -18,7 +18,7 @@ export interface LiveDeps {
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
   /** Lets a thread read a long log ahead of the fold. */
-  readonly ahead?: ReadAheadOptions
+  readonly readAhead?: ReadAheadOptions
   /** `log.kafka.chain`. */
   readonly expectedChain?: string | null
   /** Accept a topic without a chain (tests; `gateway topics --init` before it starts one). */
@@ -41,7 +41,7 @@ export interface LiveChain extends LiveState {
   readonly logAtMs: number
   readonly turns: Turns
   /** Notified after each slice of folded records and each change of the phase. */
-  readonly changed: Changed
+  readonly condition: Condition
   /**
    * Resolves when requests may be served: live, or from the snapshot while the log does not respond. Rejects with
    * ControlLogRefused.

@@ -133,7 +133,7 @@ export interface KeyEntry {
 export interface KeyIndex {
   lookup(digestHex: string): KeyEntry | null
   /** Whether a key from an earlier lookup is still valid: not revoked since, and not expired by then. */
-  stands(key: KeyEntry, atMs: number): boolean
+  isValid(key: KeyEntry, atMs: number): boolean
 }
 
 /** The prices of a whole request when its prompt is longer. USD per million tokens. */

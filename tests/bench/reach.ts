@@ -1,7 +1,7 @@
 // How long a record of the control topic is on its way to the other instances, while they all write.
 import { readDecision } from '../../src/domain/kernel/decision.ts'
 import type { EventLog } from '../../src/log/port.ts'
-import { Changed } from '../../src/state/condition.ts'
+import { Condition } from '../../src/state/condition.ts'
 import { CONTROL } from '../../src/state/fold.ts'
 import type { GatewayProcess } from '../services/gateway.ts'
 
@@ -47,7 +47,7 @@ export const reaches = async ({ log, macKey, gateways, write, warm, running }: R
   const [first, ...others] = gateways
   const appendedAtMs = new Map<string, number>()
   const arrivals = new Map<string, Promise<number>>()
-  const changed = new Changed()
+  const changed = new Condition()
   const stop = new AbortController()
   const from = await log.end(CONTROL, 0)
   const asked = async (revision: string): Promise<number> => {
@@ -68,7 +68,7 @@ export const reaches = async ({ log, macKey, gateways, write, warm, running }: R
         appendedAtMs.set(read.id, atMs)
         void arrival(read.id)
       }
-      changed.tell()
+      changed.notify()
     }
   })()
   const times: number[] = []

@@ -10,7 +10,7 @@ import { nodeFiles } from '../../src/log/files.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import type { Sender } from '../../src/log/sender/thread.ts'
 import { REFUSABLE } from '../../src/log/spool/port.ts'
-import { Changed } from '../../src/state/condition.ts'
+import { Condition } from '../../src/state/condition.ts'
 import { neededFrom } from '../../src/upkeep/budgets/spool-spending.ts'
 import { diskError } from '../log/small-disk.ts'
 import { closedAfterEach } from '../services/closing.ts'
@@ -26,14 +26,14 @@ const configOf = (dir: string) => loadConfig({ file: { name: 'test', text: `data
 /** A control state that is served from a snapshot until it is said to be live. */
 const fromSnapshot = () => {
   const control = new ControlState()
-  const changed = new Changed()
+  const changed = new Condition()
   let phase = 'starting'
   const live = {
     ...{ control, changed, subscribe: () => () => {}, ready: () => Promise.resolve(), status: () => ({ phase }) },
   } as unknown as ControlPlane['live']
   const becomesLive = () => {
     phase = 'live'
-    changed.tell()
+    changed.notify()
   }
   return { live, becomesLive }
 }

@@ -8,7 +8,7 @@ import { logRestoreCommand } from '../../src/commands/log.ts'
 import { loadConfig } from '../../src/config/schema.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { CONTROL, foldAgain } from '../../src/state/fold.ts'
-import { keepRecords } from '../../src/state/restore/record-keeper.ts'
+import { storeRecords } from '../../src/state/restore/record-keeper.ts'
 import { begin, createTenant, macKey, nowMs, openInstance, quiet } from '../state/support.ts'
 
 const folders: string[] = []
@@ -23,7 +23,7 @@ const used = async () => {
   const log = embeddedLog({ dataDir, nowMs })
   await begin(log)
   const instance = await openInstance('a', log, { dataDir })
-  const stop = keepRecords({ live: instance.live, dataDir, diagnostics: quiet })
+  const stop = storeRecords({ live: instance.live, dataDir, diagnostics: quiet })
   await instance.live.ready()
   for (let n = 0; n < 9; n++) await instance.queue.commit(createTenant(`t${n}`))
   const { tip } = instance.live

@@ -20,7 +20,7 @@ describe('deciding about the chain', () => {
   })
 
   test('a version is activated when every live instance knows it', () => {
-    expect(decideChain(started(), { do: 'activate', version: 2, known: [2, 3] })).toEqual([
+    expect(decideChain(started(), { do: 'activate', version: 2, announced: [2, 3] })).toEqual([
       { type: 'schema.activated', data: { version: 2 } },
     ])
   })
@@ -28,7 +28,7 @@ describe('deciding about the chain', () => {
   test.each([
     ['one does not know it', [2, 1]],
     ['nobody is known to live', []],
-  ])('not while %s', (_, known) => {
-    expect(() => decideChain(started(), { do: 'activate', version: 2, known })).toThrow('version 2')
+  ])('not while %s', (_, announced) => {
+    expect(() => decideChain(started(), { do: 'activate', version: 2, announced })).toThrow('version 2')
   })
 })

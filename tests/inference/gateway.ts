@@ -20,7 +20,7 @@ import { type HealthBook, openHealth } from '../../src/state/health/book.ts'
 import { FeedbackMeans } from '../../src/state/health/feedback-means.ts'
 import type { Frames } from '../../src/state/health/frame.ts'
 import { lastUses } from '../../src/state/indexes/last-uses.ts'
-import { ServedRequests } from '../../src/state/indexes/recent-requests.ts'
+import { RecentRequests } from '../../src/state/indexes/recent-requests.ts'
 import { type Steering, UNSTEERED } from '../../src/state/indexes/steering.ts'
 import type { Catalogue, CatalogueEntry, FoldedBatch, KeyEntry, LiveState } from '../../src/state/port.ts'
 import { plainKind } from './plain-kind.ts'
@@ -221,14 +221,14 @@ export const testGateway = (
     live,
     keys: {
       lookup: (digest) => known.get(digest) ?? null,
-      stands: (key) => options.standing?.(key) ?? true,
+      isValid: (key) => options.standing?.(key) ?? true,
     },
     lastUses: lastUses(),
     catalogue,
     steering: options.steering ?? UNSTEERED,
     frames: options.frames ?? health,
     health,
-    served: new ServedRequests(),
+    served: new RecentRequests(),
     feedback: new FeedbackMeans(),
     requestLookup: options.requestLookup ?? NO_LOOKUP,
     nowMs: Date.now,

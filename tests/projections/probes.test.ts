@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { foldProbeRecord } from '../../projections/probes/project.ts'
 import { probeQueries } from '../../projections/probes/query.ts'
-import { KEPT_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
+import { MOST_PROBES, type ProbeRecorded } from '../../src/domain/events/health.ts'
 import { memoryLog } from '../../src/log/memory.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { testStore } from './store.ts'
@@ -63,11 +63,11 @@ describe('the probes read model', () => {
     await log.append(OPERATIONS, 1, early)
     const schema = await store.fold(log, { model: 'probes' })
     const expected = [...newest(40, 139), ...newest(10, 39)]
-    expect(expected).toHaveLength(KEPT_PROBES)
+    expect(expected).toHaveLength(MOST_PROBES)
     expect(await recent('prov_1')).toEqual(expected)
     const [{ rows } = { rows: 0 }] = await store.sql<{ rows: number }[]>`
       select count(*) as rows from ${store.sql(`${schema}.probe`)}`
-    expect(rows).toBe(KEPT_PROBES + 1)
+    expect(rows).toBe(MOST_PROBES + 1)
     const before = await digest(schema)
     await store.rebuild(log, { models: ['probes'] })
     const again = await store.schemaOf('probes')

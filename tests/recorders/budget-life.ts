@@ -4,7 +4,7 @@ import type { BudgetEvent } from '../../src/domain/budgets/budget-events.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import type { OpenBudgets } from '../../src/state/budgets/budgets.ts'
-import type { BudgetScribe, statementOf } from '../../src/state/budgets/writer.ts'
+import type { BudgetWriter, statementOf } from '../../src/state/budgets/writer.ts'
 import type { startRetirement } from '../../src/upkeep/budgets/retirement.ts'
 import { eventually } from '../services/eventually.ts'
 import type { BudgetWorld, budgetRow, budgetWorld, TENANT } from '../state/budgets/world.ts'
@@ -18,7 +18,7 @@ export interface BudgetBuild {
   readonly budgetRow: typeof budgetRow
   readonly budgetWorld: typeof budgetWorld
   readonly TENANT: typeof TENANT
-  readonly BudgetScribe: typeof BudgetScribe
+  readonly BudgetScribe: typeof BudgetWriter
   readonly statementOf: typeof statementOf
   readonly startRetirement: typeof startRetirement
 }
@@ -68,7 +68,7 @@ class Life {
   async told(...from: OpenBudgets[]): Promise<void> {
     const count = () => this.records().filter(({ type }) => type === 'lease.settled').length
     const before = count()
-    for (const { leases } of from) for (const open of leases.opens.values()) leases.tell(open)
+    for (const { leases } of from) for (const open of leases.opens.values()) leases.report(open)
     await eventually('told', () => count() > before)
   }
 

@@ -7,7 +7,7 @@ import type { BudgetEvent } from '../../src/domain/budgets/budget-events.ts'
 import { type Actor, decisionMacKey, writeDecision } from '../../src/domain/kernel/decision.ts'
 import { embeddedLog } from '../../src/log/embedded/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
-import { BudgetScribe } from '../../src/state/budgets/writer.ts'
+import { BudgetWriter } from '../../src/state/budgets/writer.ts'
 import { startFaultServer } from '../faults/matrix/fault-server.ts'
 import { DONE, delta, FINISH, open, ROLE } from '../faults/matrix/row.ts'
 import { NOON_MS, REQUESTS, sender, settled, startWorker, testLog } from '../projections/support.ts'
@@ -209,7 +209,7 @@ const recordBudgets = async (): Promise<void> => {
   request.endAttempt({ nanoUsd: 200, tokens: 20, exact: true })
   request.settle()
   request.outcomeWas('recorded')
-  for (const open of lives.leases.opens.values()) lives.leases.tell(open)
+  for (const open of lives.leases.opens.values()) lives.leases.report(open)
   await seen('lease.settled')
   await lives.close(1_000)
   const watches = world.open('ins_watches')
@@ -223,7 +223,7 @@ const recordBudgets = async (): Promise<void> => {
   await seen('account.stated')
   const closed = [{ account: 'bud_1/1763596800000-1763683200000', spent: { nano_usd: 250, tokens: 25 } }]
   const accounts = closed.map((each) => ({ ...each, counted: { nano_usd: 0, tokens: 0 }, overrun_nano_usd: 0 }))
-  const scribe = new BudgetScribe({ log: world.log, instance: 'ins_gone', nowMs: () => world.nowMs }, 'again')
+  const scribe = new BudgetWriter({ log: world.log, instance: 'ins_gone', nowMs: () => world.nowMs }, 'again')
   const event = { type: 'lease.closed', data: { holder: 'ins_gone.0', instance: 'ins_gone', accounts } } as const
   const silent = { instance: 'ins_gone', before_ms: world.nowMs - DAY_MS, reason: 'silence', orphaned: [] } as const
   const retired: BudgetEvent = { type: 'instance.retired', data: { ...silent, orphaned: [] } }

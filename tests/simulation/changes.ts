@@ -74,7 +74,7 @@ export class Changes {
 
   /** An instance is gone, and will not come back: so its operator believes. */
   giveUp(machine: Machine, instance: string): void {
-    const command = { id: instance, reason: null, holds: true, isLive: false, spokeAgoS: null }
+    const command = { id: instance, reason: null, holds: true, isLive: false, lastRecordAgoS: null }
     this.run.operators.issue(
       machine,
       (state) => decideRetirement(state, command),

@@ -126,8 +126,8 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   // What was only counted is published at its usual time, not when it begins to matter.
   'counted-is-told-late': {
     file: 'src/state/budgets/budgets.ts',
-    text: 'if (open.lease.unreportedSinceMs !== null) leases.tell(open)',
-    planted: 'if (open.lease.unreportedSinceMs === -1) leases.tell(open)',
+    text: 'if (open.lease.unreportedSinceMs !== null) leases.report(open)',
+    planted: 'if (open.lease.unreportedSinceMs === -1) leases.report(open)',
     focus: 'counting',
   },
   // A lease that is granted to a request which has ended since is held for ever.

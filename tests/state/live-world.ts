@@ -35,7 +35,7 @@ export const logOf = async (tenants: number) => {
 export const folded = (log: MemoryLog) => foldAgain(log, macKey, new AbortController().signal)
 /** Until the instance has folded all of it. */
 export const atEnd = ({ live }: Instance, log: MemoryLog) =>
-  live.changed.until(() => live.next === log.records(CONTROL).length, 20_000)
+  live.condition.until(() => live.next === log.records(CONTROL).length, 20_000)
 
 /** Call it once, at the top of a test file: what is opened here is closed after each test. */
 export const liveWorld = () => {

@@ -28,7 +28,7 @@ const lostBy = (state: ControlReader, { type, data }: EventRecord, nowMs: number
 }
 
 /** Throws 409 when no caller with every scope would be left: no operator, and no usable key with `*`. */
-export const requireWayIn = (state: ControlReader, events: readonly EventRecord[], nowMs: number): void => {
+export const requireAdministrator = (state: ControlReader, events: readonly EventRecord[], nowMs: number): void => {
   const gone = events.filter(({ type }) => type === 'operator.deleted').length
   const lost = new Set(events.flatMap((event) => lostBy(state, event, nowMs)))
   if ((gone === 0 && lost.size === 0) || state.table('operators').size > gone) return

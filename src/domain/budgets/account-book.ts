@@ -50,7 +50,7 @@ export class AccountBook implements Accounts {
 
   constructor(
     /** Whether no account is missing. */
-    public known: boolean,
+    public isComplete: boolean,
     /** The first offset that was read. */
     private readonly from: number,
   ) {}
@@ -80,7 +80,7 @@ export class AccountBook implements Accounts {
   take(offset: number, event: BudgetEvent, atMs: number, writer: string): Evolved {
     if (this.statedMs === 0) this.statedMs = atMs
     if (event.type === 'account.stated') return this.#stated(event.data, atMs, writer)
-    if (!this.known) {
+    if (!this.isComplete) {
       this.#recent.push({ offset, event, atMs })
       if (this.#recent.length > 2 * MOST_RECENT) {
         this.#recent = this.#recent.slice(-MOST_RECENT)
@@ -131,9 +131,9 @@ export class AccountBook implements Accounts {
     for (const [each, { offset }] of this.#collected) if (offset <= stated.offset) this.#collected.delete(each)
     this.statedMs = atMs
     this.#wasStated = true
-    if (this.known) return NOTHING
+    if (this.isComplete) return NOTHING
     if (stated.offset < (this.#trimmed ? this.#recent[0]!.offset : this.from)) return NOTHING
-    this.known = true
+    this.isComplete = true
     this.#accounts = new Map()
     this.#ofBudget.clear()
     for (const each of records.values()) this.#putPart(statedAccount(each!, atMs))
@@ -148,7 +148,7 @@ export class AccountBook implements Accounts {
     const before = this.#collected.get(writer)
     const continues = before !== undefined && before.offset === stated.offset
     const set: Collected = continues ? before : { offset: stated.offset, records: new Map(), atMs }
-    set.records.set(`${stated.account} ${stated.part ?? 0}`, this.known ? null : stated)
+    set.records.set(`${stated.account} ${stated.part ?? 0}`, this.isComplete ? null : stated)
     set.atMs = atMs
     // The writer that was silent longest comes first.
     this.#collected.delete(writer)

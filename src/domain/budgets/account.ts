@@ -39,7 +39,7 @@ export type LeaseVerdict =
   | { readonly kind: 'repeat' }
 
 /** A closed holder is retained for so long, since late copies of its records may still come. */
-export const REMEMBERED_MS = 3_600_000
+export const RETAINED_MS = 3_600_000
 const MOST_ALERTED = 32
 /**
  * No lease is granted of a window that begins later than this: a clock that runs fast must not spend the budget of a
@@ -311,7 +311,7 @@ const withHolder = (account: Account, holder: Holder, atMs: number): Account => 
   holders.set(holder.holder, holder)
   let { past, overrun_nano_usd } = account
   for (const [name, each] of holders) {
-    const old = (each.orphaned === undefined && each.at_ms < atMs - REMEMBERED_MS) || holders.size > MOST_HOLDERS
+    const old = (each.orphaned === undefined && each.at_ms < atMs - RETAINED_MS) || holders.size > MOST_HOLDERS
     if (!each.closed || !old) continue
     holders.delete(name)
     past = plus(past, committedBy(each))

@@ -60,7 +60,7 @@ export interface RetirementCommand {
   /** Whether it announces itself, independent of the log of budgets. */
   readonly isLive: boolean
   /** Seconds since its last record there; null: long ago. */
-  readonly spokeAgoS: number | null
+  readonly lastRecordAgoS: number | null
 }
 
 /**
@@ -69,7 +69,7 @@ export interface RetirementCommand {
  */
 export const decideRetirement = (
   _state: ControlReader,
-  { id, reason, holds, isLive, spokeAgoS }: RetirementCommand,
+  { id, reason, holds, isLive, lastRecordAgoS }: RetirementCommand,
 ): EventRecord[] => {
   if (!holds) throw new Rejection('not_found', `no instance with the id "${id}" holds anything of a budget`)
   if (isLive)
@@ -78,10 +78,10 @@ export const decideRetirement = (
       `the instance "${id}" is live: it announces itself. Stop it first, and retire it when it has been silent for ` +
         'a minute and a half',
     )
-  if (spokeAgoS !== null)
+  if (lastRecordAgoS !== null)
     throw new Rejection(
       'conflict',
-      `the instance "${id}" wrote to the log ${spokeAgoS} s ago: stop it first, and retire it a minute and a half ` +
+      `the instance "${id}" wrote to the log ${lastRecordAgoS} s ago: stop it first, and retire it a minute and a half ` +
         'later',
     )
   return [{ type: 'instance.given_up', data: { id, reason } }]

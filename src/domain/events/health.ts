@@ -57,7 +57,7 @@ export const ProbeRecorded = t.Object({
 })
 export type ProbeRecorded = Static<typeof ProbeRecorded>
 /** So many of each provider are its recent ones. */
-export const KEPT_PROBES = 50
+export const MOST_PROBES = 50
 
 /** 0 closed, 1 open, 2 half open. */
 const BreakerCode = t.Union([t.Literal(0), t.Literal(1), t.Literal(2)])

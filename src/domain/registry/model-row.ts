@@ -24,14 +24,14 @@ export const modelOf = (state: ControlReader, text: string): string => {
 /**
  * Whether a text refers to one row, existing or not. Stored unchanged in a row, it would be a name that no model has.
  */
-export const meansRow = (state: ControlReader, text: string): boolean => ROW.test(text) && !isModel(state, text)
+export const refersToRow = (state: ControlReader, text: string): boolean => ROW.test(text) && !isModel(state, text)
 
 /**
  * The stored form of a client's model references. Throws 400 for text that refers to one row where there is none:
  * stored, it would be a name that no model has, and would mean something else in an exported file. A reference that was
  * in the row `before` stays as it is.
  */
-export const modelsMeant = (
+export const storedModels = (
   state: ControlReader,
   texts: readonly string[],
   before: readonly string[],
@@ -40,7 +40,7 @@ export const modelsMeant = (
   texts.map((text) => {
     if (before.includes(text)) return text
     const stored = modelOf(state, text)
-    if (stored === text && meansRow(state, text)) throw new Rejection('invalid', noRow(state, text), param)
+    if (stored === text && refersToRow(state, text)) throw new Rejection('invalid', noRow(state, text), param)
     return stored
   })
 

@@ -34,15 +34,15 @@ export interface OverrideRow extends Stamps {
 /**
  * Number of rows without effect that are retained for the list of recent ones; the log and the audit hold all of them.
  */
-export const HISTORY_KEPT = 1_000
+export const HISTORY_RETAINED = 1_000
 /** Number of rows that are retained beside these: those that take back an override from `bootstrap:`. */
 export const TAKEN_BACK_RETAINED = 1_000
 /** From so many rows in force on, those that expired a day ago (in log time) are removed. */
 const SWEPT_FROM = 1_000
 const SWEPT_AFTER_MS = 86_400_000
 /** Each of these numbers may be exceeded until so many further rows were written. */
-export const LOOKED_EVERY = 256
-const AT_ONCE = LOOKED_EVERY / 2
+export const SWEPT_EVERY = 256
+const AT_ONCE = SWEPT_EVERY / 2
 
 /** Index key: of the rows with one key the one that is not superseded decides. */
 export const overrideKey = (kind: string, target: string, tenantId: string | null): string =>
@@ -88,7 +88,7 @@ const { removed } = changesOf<OverrideRow>('overrides')
  */
 export const evicted = (state: ControlReader, before: OverrideRow | undefined, logAtMs: number): RowChange[] => {
   const overrides = state.table('overrides')
-  if ((overrides.size + 1) % LOOKED_EVERY !== 0) return []
+  if ((overrides.size + 1) % SWEPT_EVERY !== 0) return []
   const [history, takenBack, over]: [OverrideRow[], OverrideRow[], OverrideRow[]] = [[], [], []]
   let standing = 0
   for (const [, row] of overrides.rows()) {
@@ -101,7 +101,7 @@ export const evicted = (state: ControlReader, before: OverrideRow | undefined, l
     }
   }
   const surplus = [
-    history.slice(0, Math.max(0, history.length - HISTORY_KEPT)),
+    history.slice(0, Math.max(0, history.length - HISTORY_RETAINED)),
     takenBack.slice(0, Math.max(0, takenBack.length - TAKEN_BACK_RETAINED)),
     standing < SWEPT_FROM ? [] : over,
   ]

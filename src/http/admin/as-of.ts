@@ -86,10 +86,10 @@ export const parseMoment = (text: string): Moment => {
 export const queryHistory = async <Name extends QuestionName>(
   history: History,
   name: Name,
-  ask: Questions[Name]['ask'],
-): Promise<Questions[Name]['answer']> => {
+  ask: Questions[Name]['parameters'],
+): Promise<Questions[Name]['reply']> => {
   try {
-    return await history.ask(name, ask)
+    return await history.query(name, ask)
   } catch (error) {
     if (!(error instanceof HistoryUnavailable)) throw error
     throw new GatewayError('timeout', `the history cannot be read now: ${error.message}`, {
@@ -115,7 +115,7 @@ export const pastResponse = async (
 ): Promise<{ readonly status: number; readonly text: string; readonly revision: string }> => {
   const found = await queryHistory(history, 'past', { moment, read })
   if (found === null) throw momentNotFound(moment)
-  const answer = found.answer as PastReply
+  const answer = found.reply as PastReply
   if (answer.kind === 'answer') return { ...answer, revision: found.point.revision }
   const { code, message, status, type, param } = answer
   throw new GatewayError(code, message, { status, type, param })

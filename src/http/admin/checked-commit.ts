@@ -1,7 +1,7 @@
 // Checks of every decision of the admin surface, made on the very state on which the decision is made, so that no other
 // decision comes between.
 
-import { requireWayIn } from '../../domain/access/last-administrator.ts'
+import { requireAdministrator } from '../../domain/access/last-administrator.ts'
 import { requireWriteThawed } from '../../domain/steering/freeze.ts'
 import type { Commit, CommitRequest } from '../../state/port.ts'
 
@@ -18,7 +18,7 @@ type Check = (
 export const notFrozen: Check = (state, events, actor, nowMs) => requireWriteThawed(state, actor, events, nowMs)
 
 /** Rejects events after which no administrator would be left. */
-export const keepsAdministrator: Check = (state, events, _actor, nowMs) => requireWayIn(state, events, nowMs)
+export const keepsAdministrator: Check = (state, events, _actor, nowMs) => requireAdministrator(state, events, nowMs)
 
 /** A commit whose decisions must pass these checks, in this order. */
 export const checkedCommit =

@@ -43,7 +43,7 @@ export type AttemptDeps = Pick<
   InferenceDeps,
   'spool' | 'dial' | 'kinds' | 'health' | 'steering' | 'budgets' | 'nowMs'
 > & {
-  readonly keys: Pick<InferenceDeps['keys'], 'stands'>
+  readonly keys: Pick<InferenceDeps['keys'], 'isValid'>
   readonly served: Pick<InferenceDeps['served'], 'calling'>
 }
 

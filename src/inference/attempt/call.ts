@@ -104,8 +104,8 @@ export const prepare = (
   }
 }
 
-const usageAnswerOf = (entry: CatalogueEntry, { usageAnswers }: CallDeps['health']) => {
-  const takes = usageAnswers.takes(entry)
+const usageAnswerOf = (entry: CatalogueEntry, { usageSupport }: CallDeps['health']) => {
+  const takes = usageSupport.takes(entry)
   return takes === null ? 'unknown' : takes ? 'accepted' : 'refused'
 }
 
@@ -120,7 +120,7 @@ export const accepted = (
 ): boolean => {
   exchange.call.headers(response)
   if (!isSuccess(response)) return false
-  if (requestsUsage) health.usageAnswers.answered(entry, true)
+  if (requestsUsage) health.usageSupport.answered(entry, true)
   return true
 }
 
@@ -134,18 +134,18 @@ export const refused = async (
   call: ProviderCall,
   deps: CallDeps,
 ): Promise<DialResponse> => {
-  const { usageAnswers } = deps.health
+  const { usageSupport } = deps.health
   const error = await refusal(response, call)
   const namesUsage = USAGE_FIELD.test(`${error.param} ${error.message}`)
   const isOfField = FIELD_STATUSES.includes(response.status)
   const mayBeUsage = call.requestsUsage && isOfField && (namesUsage || call.usageForBudget === 'unknown')
   if (!mayBeUsage || exchange.ended !== null) throw error
-  if (namesUsage) usageAnswers.answered(call.entry, false)
+  if (namesUsage) usageSupport.answered(call.entry, false)
   call.withoutUsage()
   const repeated = await send(call, deps)
   exchange.call.headers(repeated)
   if (!isSuccess(repeated)) throw await refusal(repeated, call)
-  usageAnswers.answered(call.entry, call.requestsUsage)
+  usageSupport.answered(call.entry, call.requestsUsage)
   return repeated
 }
 

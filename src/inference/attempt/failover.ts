@@ -13,7 +13,7 @@ import type { Admitted } from '../request/progress.ts'
 const LONGEST_RETRY_AFTER_S = 1
 
 type FailoverDeps = Pick<InferenceDeps, 'health' | 'steering'> & {
-  readonly keys: Pick<InferenceDeps['keys'], 'stands'>
+  readonly keys: Pick<InferenceDeps['keys'], 'isValid'>
 }
 
 /** Why a candidate is not called. */

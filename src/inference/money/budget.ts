@@ -153,7 +153,7 @@ const reservedNow = ({ intent, entry }: Answered, bound: number | null, cost: Co
 const PASSING: ReadonlySet<BudgetRefusal['reason']> = new Set(['unreachable', 'height', 'unknown', 'closed', 'early'])
 
 const isOfCandidate = ({ open, reason }: BudgetRefusal): boolean =>
-  reason !== 'unreachable' && ['provider', 'model'].includes(open.line.row.scope.type)
+  reason !== 'unreachable' && ['provider', 'model'].includes(open.budget.row.scope.type)
 
 const budgetError = (
   { reason, open }: BudgetRefusal,
@@ -161,7 +161,7 @@ const budgetError = (
   nowMs: number,
   premium: string | null = null,
 ): GatewayError => {
-  const { row } = open.line
+  const { row } = open.budget
   const what = `the budget of ${scopeText(row.scope)}`
   if (PASSING.has(reason)) {
     const message = `${what} cannot be asked for more at the moment; try again in ${RETRY_AFTER_S} s`

@@ -2,14 +2,14 @@
 // for each request (docs/decisions/0055-plans-over-lists.md).
 import { shallowEqual } from '../../lib/collections/shallow-equal.ts'
 import type { Frame, Signals } from '../../state/health/frame.ts'
-import { type KnownScores, knownScores, type LatencyMetric } from '../../state/health/scores.ts'
+import { type LatencyMetric, type PreparedScores, preparedScores } from '../../state/health/scores.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { healthSkip } from './rejections.ts'
 
 /** The places that were compared last, and their scores. */
 interface Compared {
   readonly places: readonly number[]
-  readonly scores: KnownScores
+  readonly scores: PreparedScores
 }
 
 /** Lists are parallel to the candidates. */
@@ -32,18 +32,18 @@ export class FrameView {
    * The scores, beside costs, of the candidates at these places, compared with each other. Mostly the same places are
    * compared, those without a rejection.
    */
-  scores(places: readonly number[], metric: LatencyMetric): KnownScores {
+  scores(places: readonly number[], metric: LatencyMetric): PreparedScores {
     const last = this.#compared[metric]
     return last !== null && shallowEqual(last.places, places) ? last.scores : this.#compare(places, metric)
   }
 
-  #compare(places: readonly number[], metric: LatencyMetric): KnownScores {
+  #compare(places: readonly number[], metric: LatencyMetric): PreparedScores {
     const compared = places.map((place) => ({
       cost: null,
       priority: this.entries[place]!.priority,
       signals: this.signals[place]!,
     }))
-    const scores = knownScores(compared, metric)
+    const scores = preparedScores(compared, metric)
     this.#compared[metric] = { places, scores }
     return scores
   }

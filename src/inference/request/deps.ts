@@ -9,7 +9,7 @@ import type { HealthBook } from '../../state/health/book.ts'
 import type { FeedbackMeans } from '../../state/health/feedback-means.ts'
 import type { Frames } from '../../state/health/frame.ts'
 import type { LastUses } from '../../state/indexes/last-uses.ts'
-import type { ServedRequests } from '../../state/indexes/recent-requests.ts'
+import type { RecentRequests } from '../../state/indexes/recent-requests.ts'
 import type { Steering } from '../../state/indexes/steering.ts'
 import type { Catalogue, CatalogueEntry, KeyIndex, LiveState } from '../../state/port.ts'
 import type { ErrorCode, GatewayError } from '../../wire/errors.ts'
@@ -70,9 +70,9 @@ export interface InferenceDeps {
   /** Health, speed and load of the providers. */
   readonly frames: Frames
   /** The book of health: begins and judges calls to providers. */
-  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates' | 'usageAnswers'>
+  readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates' | 'usageSupport'>
   /** Recent requests of this process, and the means of their feedback. */
-  readonly served: ServedRequests
+  readonly served: RecentRequests
   readonly feedback: FeedbackMeans
   /** The request log of all instances, for feedback on what this one has not served. */
   readonly requestLookup: RequestLookup

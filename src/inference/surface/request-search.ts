@@ -1,7 +1,7 @@
 // Finds one request that may be on its way to the request log: for feedback, and for the reads of one request. Without
 // certainty it throws 502, which is retryable, and never a false 404.
 import { sleep } from '../../lib/event-loop/sleep.ts'
-import type { ServedRequests } from '../../state/indexes/recent-requests.ts'
+import type { RecentRequests } from '../../state/indexes/recent-requests.ts'
 import { GatewayError } from '../../wire/errors.ts'
 
 /** The request that was found. */
@@ -50,12 +50,12 @@ export interface RequestRow {
 export type ReadRow<Row extends RequestRow> = (idOrLabel: string, tenantId: string | null) => Promise<Row | null>
 
 export interface SearchDeps {
-  readonly served: Pick<ServedRequests, 'find'>
+  readonly served: Pick<RecentRequests, 'find'>
   readonly requestLookup: RequestLookup
 }
 
 export interface RowSearchDeps {
-  readonly served: Pick<ServedRequests, 'find'>
+  readonly served: Pick<RecentRequests, 'find'>
   readonly requestLookup: Pick<RequestLookup, 'isKnown' | 'behindMs'>
 }
 

@@ -147,7 +147,7 @@ export interface ApplicableBudgets {
   of(tenantId: string): TenantBudgets | null
   tenants(): Iterable<[string, TenantBudgets]>
   /** Whether copies of terms may carry the height at which limits were set. */
-  saysLimitsHeight(): boolean
+  hasLimitsHeight(): boolean
 }
 
 /**
@@ -159,14 +159,13 @@ export const openApplicableBudgets = (
   changed: (tenantId: string, budget: ApplicableBudget, before: BudgetRow | null) => void,
 ): ApplicableBudgets => {
   const tenants = new Map<string, TenantBudgets>()
-  const saysLimitsHeight = () =>
-    (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= LIMITS_HEIGHT_SINCE
+  const hasLimitsHeight = () => (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= LIMITS_HEIGHT_SINCE
   const put = (row: BudgetRow, before: BudgetRow | null): void => {
     if (!row.enabled) {
       drop(row)
       return
     }
-    const budgets = tenants.get(row.tenant_id) ?? new TenantBudgets(row.tenant_id, saysLimitsHeight)
+    const budgets = tenants.get(row.tenant_id) ?? new TenantBudgets(row.tenant_id, hasLimitsHeight)
     tenants.set(row.tenant_id, budgets)
     changed(row.tenant_id, budgets.put(row), before)
   }
@@ -183,5 +182,5 @@ export const openApplicableBudgets = (
       else if (before !== null) drop(before as BudgetRow)
     }
   })
-  return { of: (tenantId) => tenants.get(tenantId) ?? null, tenants: () => tenants, saysLimitsHeight }
+  return { of: (tenantId) => tenants.get(tenantId) ?? null, tenants: () => tenants, hasLimitsHeight }
 }

@@ -12,7 +12,7 @@ import type { NewRecord } from '../../log/port.ts'
 import { LeaseRequestGroup } from './lease-requests.ts'
 import type { BudgetLedger } from './ledger.ts'
 import { LEASE_MS, type OpenAccount, termsOf } from './open-account.ts'
-import { BudgetScribe, type ScribeDeps } from './writer.ts'
+import { BudgetWriter, type BudgetWriterDeps } from './writer.ts'
 
 /** Below what any log takes at once (256 records, 448 KiB). */
 const MOST_RECORDS = 200
@@ -35,13 +35,13 @@ export interface Sources {
   requested(group: LeaseRequestGroup): void
 }
 
-interface BatchWriterDeps extends ScribeDeps {
+interface BatchWriterDeps extends BudgetWriterDeps {
   readonly epoch: string
   monotonicMs(): number
 }
 
 export class BatchWriter {
-  readonly #writer: BudgetScribe
+  readonly #writer: BudgetWriter
   /** Grows for the life of the process. */
   #sequence = 0
 
@@ -49,7 +49,7 @@ export class BatchWriter {
     private readonly deps: BatchWriterDeps,
     private readonly ledger: BudgetLedger,
   ) {
-    this.#writer = new BudgetScribe(deps, deps.epoch)
+    this.#writer = new BudgetWriter(deps, deps.epoch)
   }
 
   /** The next batch for a partition; null: there is nothing to write. */
@@ -141,14 +141,14 @@ export class BatchWriter {
 
   /** Writes the account and its limits, if they are new to the partition, before the first record about it. */
   #introduce(batch: Batch & { bytes: number }, open: OpenAccount): void {
-    const { tenantId, account: id, line } = open
+    const { tenantId, account: id, budget } = open
     const account = this.ledger.account(tenantId, id)
     if (account === undefined) {
-      const forgotten = line.isHard && this.ledger.forgets(tenantId, line.row, open.startMs)
+      const forgotten = budget.isHard && this.ledger.mayHaveExpired(tenantId, budget.row, open.startMs)
       const data = { ...open.opened(), ...(forgotten ? { forgotten } : {}) }
       this.#add(batch, tenantId, { type: 'account.opened', data })
-    } else if (account.height < line.row.height) {
-      const data = { account: id, ...termsOf(line.row, line.hasLimitsHeight()) }
+    } else if (account.height < budget.row.height) {
+      const data = { account: id, ...termsOf(budget.row, budget.hasLimitsHeight()) }
       this.#add(batch, tenantId, { type: 'account.limited', data })
     }
   }
@@ -184,7 +184,7 @@ export class BatchWriter {
     const need = minus(first, free)
     const room = account === undefined ? null : roomOf(account)
     const want = plus(minus(wanted, free), open.ahead(nowMs, account, room))
-    return { account: open.account, height: open.line.row.height, need, want }
+    return { account: open.account, height: open.budget.row.height, need, want }
   }
 }
 
@@ -192,9 +192,9 @@ const isFull = ({ records, bytes }: { records: readonly unknown[]; bytes: number
   records.length >= MOST_RECORDS - 2 * MOST_ACCOUNTS || bytes >= MOST_BYTES - 48 * 1024
 
 /** Whether an account has an unreported charge, or a lease that would expire. */
-const isToReport = ({ lease, line, account: _ }: OpenAccount, nowMs: number): boolean => {
+const isToReport = ({ lease, budget, account: _ }: OpenAccount, nowMs: number): boolean => {
   if (lease.unreportedSinceMs !== null) return true
-  if (!line.isHard || nowMs < lease.usableUntilMs - LEASE_MS / 2) return false
+  if (!budget.isHard || nowMs < lease.usableUntilMs - LEASE_MS / 2) return false
   const { nano_usd, tokens } = minus(minus(lease.granted, lease.returned), lease.spent)
   return nano_usd > 0 || tokens > 0
 }

@@ -16,7 +16,7 @@ export type { BudgetFigure, BudgetFigures } from './figures.ts'
 export { BudgetLedger } from './ledger.ts'
 export { LEASE_MS, termsOf } from './open-account.ts'
 export { RequestBudgets } from './request-budgets.ts'
-export { BudgetScribe, type ScribeDeps, statementOf } from './writer.ts'
+export { BudgetWriter, type BudgetWriterDeps, statementOf } from './writer.ts'
 
 // Which instances have a balance of budgets, by the accounts that this process reads.
 
@@ -102,7 +102,7 @@ export interface BudgetsDeps extends Omit<LeasesDeps, 'onFolded'> {
 
 export interface OpenBudgets extends Budgets {
   readonly leases: BudgetLeases
-  readonly lines: ApplicableBudgets
+  readonly applicable: ApplicableBudgets
   /** Writes the remaining reports, within this time. */
   close(limitMs: number): Promise<void>
 }
@@ -117,26 +117,26 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
     // Limits may be lower now, or hold for amounts that were only counted: leases ahead of need are given back, and
     // counted amounts are reported, at once.
     for (const open of [...leases.opens.values(), ...leases.former]) {
-      if (open.line.row.id !== budget.row.id) continue
-      open.line = budget
+      if (open.budget.row.id !== budget.row.id) continue
+      open.budget = budget
       if (!leases.former.has(open)) leases.giveBack(open, nowMs)
-      if (open.lease.unreportedSinceMs !== null) leases.tell(open)
+      if (open.lease.unreportedSinceMs !== null) leases.report(open)
     }
   }
-  const lines = openApplicableBudgets(deps.live, changed)
-  const stopChores = startBudgetChores({ ...deps, leases, applicable: lines })
+  const applicable = openApplicableBudgets(deps.live, changed)
+  const stopChores = startBudgetChores({ ...deps, leases, applicable: applicable })
   return {
     leases,
-    lines,
+    applicable,
     of(tenantId, keyId, slug, atMs) {
-      const own = lines.of(tenantId)
+      const own = applicable.of(tenantId)
       if (own === null) return null
       const whole = own.ofRequest(keyId, slug)
       if (whole.length === 0 && !own.ofCandidates) return null
       return new RequestBudgets(leases, own, whole, atMs, deps.spoolEnd)
     },
-    standing: (row) => standingOf(leases, lines, row),
-    figures: (most) => budgetFigures(leases, lines, (row) => standingOf(leases, lines, row), most),
+    standing: (row) => standingOf(leases, applicable, row),
+    figures: (most) => budgetFigures(leases, applicable, (row) => standingOf(leases, applicable, row), most),
     instances: () => holdingInstances(leases.ledger),
     async caughtUp(tenantId, waitMs) {
       let timer: ReturnType<typeof setTimeout> | undefined
@@ -156,9 +156,9 @@ export const openBudgets = (deps: BudgetsDeps): OpenBudgets => {
   }
 }
 
-const standingOf = (leases: BudgetLeases, lines: ApplicableBudgets, row: BudgetRow): BudgetStanding | null => {
+const standingOf = (leases: BudgetLeases, applicable: ApplicableBudgets, row: BudgetRow): BudgetStanding | null => {
   const { ledger, opens } = leases
-  const budget = lines.of(row.tenant_id)?.all.get(row.id)
+  const budget = applicable.of(row.tenant_id)?.all.get(row.id)
   const accounts = ledger.accounts(row.tenant_id)
   if (budget === undefined || accounts === null) return null
   const { startMs, endMs } = budget.windowOf(ledger.nowMs(row.tenant_id))
@@ -181,6 +181,6 @@ const standingOf = (leases: BudgetLeases, lines: ApplicableBudgets, row: BudgetR
     reserved: minus(taken, spent),
     overrunNanoUsd: account === undefined ? 0 : overrunOf(account),
     // By the log: an overrun that only this process has observed would close it again after its limits were set.
-    closed: account !== undefined && opensAt(row, lines.saysLimitsHeight()) <= closedUpTo(account),
+    closed: account !== undefined && opensAt(row, applicable.hasLimitsHeight()) <= closedUpTo(account),
   }
 }

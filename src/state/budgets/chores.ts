@@ -8,7 +8,7 @@ import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.
 import type { ApplicableBudgets } from './applicable.ts'
 import type { BudgetLeases } from './leases.ts'
 import { LEASE_MS, type OpenAccount } from './open-account.ts'
-import { BudgetScribe, statementOf } from './writer.ts'
+import { BudgetWriter, statementOf } from './writer.ts'
 
 const EVERY_MS = 1_000
 /** The longest time between a charge and its report. */
@@ -43,14 +43,14 @@ export const startBudgetChores = (deps: ChoresDeps): (() => void) => {
 }
 
 class Chores {
-  readonly #writer: BudgetScribe
+  readonly #writer: BudgetWriter
   #writing = false
   #round = 0
   /** The wall clock before the monotonic one, as of the last round. */
   #aheadMs: number | null = null
 
   constructor(private readonly deps: ChoresDeps) {
-    this.#writer = new BudgetScribe(deps, deps.newEpoch())
+    this.#writer = new BudgetWriter(deps, deps.newEpoch())
   }
 
   run(): void {
@@ -77,25 +77,25 @@ class Chores {
   /** One account that this process spends from. */
   #maintain(open: OpenAccount, nowMs: number): void {
     const { leases } = this.deps
-    const { lease, endMs, tenantId, line } = open
+    const { lease, endMs, tenantId, budget } = open
     const logMs = leases.ledger.nowMs(tenantId)
     const isOver = endMs !== null && logMs >= endMs
     const idleMs = nowMs - Math.max(lease.usedAtMs, open.grantedAtMs)
     if (isOver || idleMs > IDLE_MS) leases.giveBack(open, nowMs)
     const unreportedMs = lease.unreportedSinceMs === null ? 0 : nowMs - lease.unreportedSinceMs
-    const expires = line.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
-    if (unreportedMs > REPORT_MS || open.isContended(nowMs) || expires) leases.tell(open)
+    const expires = budget.isHard && idleMs <= IDLE_MS && nowMs > lease.usableUntilMs - LEASE_MS / 2
+    if (unreportedMs > REPORT_MS || open.isContended(nowMs) || expires) leases.report(open)
     // Only once the fold contains all reports: if a clock goes back, the account is opened again from the fold.
     const isReported = lease.isReported(leases.ledger.account(tenantId, open.account)?.holders.get(lease.holder))
     const done =
       lease.unreportedSinceMs === null && open.neededFrom === null && open.isIdle && !open.requesting && isReported
     if (isOver && done && open.waiting === 0) this.#drop(open)
-    else if (!isOver && endMs !== null && line.isHard && idleMs < IDLE_MS) this.#openNext(open, endMs, logMs)
+    else if (!isOver && endMs !== null && budget.isHard && idleMs < IDLE_MS) this.#openNext(open, endMs, logMs)
   }
 
   #drop(open: OpenAccount): void {
     const { leases } = this.deps
-    if (open.line.account === open) open.line.account = null
+    if (open.budget.account === open) open.budget.account = null
     if (leases.opens.get(open.account) === open) leases.opens.delete(open.account)
     leases.former.delete(open)
   }
@@ -108,13 +108,13 @@ class Chores {
     const { leases } = this.deps
     const aheadMs = Math.min(NEXT_MS, (endMs - open.startMs) / 2)
     if (endMs - logMs > aheadMs) return
-    const next = open.line.windowOf(endMs)
-    const opened = leases.openWindow(open.tenantId, open.line, next.startMs, next.endMs)
+    const next = open.budget.windowOf(endMs)
+    const opened = leases.openWindow(open.tenantId, open.budget, next.startMs, next.endMs)
     if (opened.requesting || opened.lastGrant.nano_usd > 0 || opened.lastGrant.tokens > 0) return
     opened.lastDrawNanoUsd = open.lastDrawNanoUsd
     opened.lastDrawTokens = open.lastDrawTokens
     opened.wantsMore = true
-    leases.tell(opened)
+    leases.report(opened)
   }
 
   /** Writes the records beside the leases. A record that fails is due again with the next round. */

@@ -162,7 +162,7 @@ export class LeaseWaiters {
 
   #request(group: LeaseRequestGroup): void {
     if (group.first() === undefined || group.delayed) return
-    const fromMs = Math.max(...group.opens.map(({ line }) => line.requestsFromMs))
+    const fromMs = Math.max(...group.opens.map(({ budget }) => budget.requestsFromMs))
     const nowMs = this.deps.monotonicMs()
     if (nowMs < fromMs) {
       group.delayed = true
@@ -277,7 +277,7 @@ export class LeaseWaiters {
     for (let i = 0; i < opens.length; i++) {
       const open = opens[i]!
       const account = this.#accountOf(open)
-      if (account === undefined || account.height < open.line.row.height) continue
+      if (account === undefined || account.height < open.budget.row.height) continue
       if (isRoomFor(amounts[i]!, open, account)) continue
       const others = othersHold(this.deps.ledger.accounts(open.tenantId), open.account, this.deps.holder())
       if (!others || open.wasRefused(nowMs)) return { kind: 'refused', reason: 'spent', open }

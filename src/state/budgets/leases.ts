@@ -98,7 +98,7 @@ export class BudgetLeases {
     const id = accountId(budget.row.id, startMs, endMs)
     const present = this.opens.get(id) ?? this.#closedOf(id)
     if (present !== undefined) {
-      present.line = budget
+      present.budget = budget
       return present
     }
     const opened = new OpenAccount({ tenantId, budget, account: id, startMs, endMs, holder: this.holder })
@@ -107,7 +107,7 @@ export class BudgetLeases {
     const own = account?.holders.get(this.holder)
     if (own !== undefined) opened.lease.resume({ ...own, account: id })
     this.opens.set(id, opened)
-    void this.ledger.follow(tenantId).then(() => this.tell(opened))
+    void this.ledger.follow(tenantId).then(() => this.report(opened))
     return opened
   }
 
@@ -136,7 +136,7 @@ export class BudgetLeases {
   }
 
   /** Writes what is new of an account to the log. */
-  tell({ tenantId }: OpenAccount): void {
+  report({ tenantId }: OpenAccount): void {
     this.#sender.run(this.ledger.partitionOf(tenantId))
   }
 
@@ -144,7 +144,7 @@ export class BudgetLeases {
   freed(open: OpenAccount): void {
     if (this.former.has(open)) {
       open.lease.unreportedSinceMs ??= this.deps.monotonicMs()
-      if (open.isIdle) this.tell(open)
+      if (open.isIdle) this.report(open)
     } else if (open.isStopped) this.#void(open)
     else {
       if (open.waiting > 0) this.#waiters.serve()
@@ -161,7 +161,7 @@ export class BudgetLeases {
    * The records of a request had no room for this account: the budget is only counted, and does not count this request.
    * One diagnostic for each budget.
    */
-  leftOut({ line: { row }, account }: OpenAccount): void {
+  leftOut({ budget: { row }, account }: OpenAccount): void {
     if (this.#leftOut.has(row.id) || this.#leftOut.size >= MOST_LEFT_OUT) return
     this.#leftOut.add(row.id)
     this.deps.diagnostics.warn('budget_left_out', { budget: row.id, account })
@@ -185,14 +185,14 @@ export class BudgetLeases {
     const free = open.lease.free()
     if (isNothing(free)) return
     open.lease.giveBack(free, this.deps.monotonicMs())
-    this.tell(open)
+    this.report(open)
   }
 
   giveBack(open: OpenAccount, nowMs: number): void {
     const free = open.lease.free()
     if (isNothing(free) || open.isNeeded) return
     open.lease.giveBack(free, nowMs)
-    this.tell(open)
+    this.report(open)
   }
 
   /**
@@ -208,7 +208,7 @@ export class BudgetLeases {
       open.lease.giveBack(open.lease.free(), nowMs)
     }
     this.opens.clear()
-    for (const open of this.former) this.tell(open)
+    for (const open of this.former) this.report(open)
     await this.#sender.close(limitMs)
     await this.ledger.close()
   }
@@ -225,7 +225,7 @@ export class BudgetLeases {
     open.draw(nanoUsd, tokens, nowMs)
     if (open.requesting || open.wantsMore || !open.isLow() || open.isContended(nowMs)) return
     open.wantsMore = true
-    this.tell(open)
+    this.report(open)
   }
 
   /**
@@ -279,7 +279,7 @@ export class BudgetLeases {
     for (const { account, height } of changed) {
       const open = this.opens.get(account)
       if (open === undefined) continue
-      if (height < open.line.row.height || open.isContended(nowMs)) this.giveBack(open, nowMs)
+      if (height < open.budget.row.height || open.isContended(nowMs)) this.giveBack(open, nowMs)
     }
   }
 
@@ -314,16 +314,16 @@ export class BudgetLeases {
     for (const [id, open] of this.opens) {
       open.lease.usableUntilMs = 0
       open.lease.unreportedSinceMs ??= nowMs
-      open.line.account = null
+      open.budget.account = null
       this.former.add(open)
-      const { tenantId, line, startMs, endMs } = open
-      const next = new OpenAccount({ tenantId, budget: line, account: id, startMs, endMs, holder: this.holder })
+      const { tenantId, budget, startMs, endMs } = open
+      const next = new OpenAccount({ tenantId, budget: budget, account: id, startMs, endMs, holder: this.holder })
       next.continueFrom(open, this.ledger.account(open.tenantId, id))
       this.opens.set(id, next)
     }
     // Waiting requests would request leases under the former name.
     this.#waiters.clear()
-    for (const open of this.former) this.tell(open)
+    for (const open of this.former) this.report(open)
     this.deps.diagnostics.warn('budget_holder_retired', { holder: this.holder })
   }
 }

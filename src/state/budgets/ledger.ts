@@ -80,7 +80,7 @@ class Partition {
 
   /** Whether accounts without a record are certainly new. */
   get isWhole(): boolean {
-    return this.from === 0 || (this.#isStated && [...this.books.values()].every(({ known }) => known))
+    return this.from === 0 || (this.#isStated && [...this.books.values()].every(({ isComplete }) => isComplete))
   }
 }
 
@@ -131,7 +131,7 @@ export class BudgetLedger {
   }
 
   /** Whether the spending of this budget in a window that began then may have expired from the log unread. */
-  forgets(tenantId: string, { created_at }: Pick<BudgetRow, 'created_at'>, windowStartMs: number): boolean {
+  mayHaveExpired(tenantId: string, { created_at }: Pick<BudgetRow, 'created_at'>, windowStartMs: number): boolean {
     const { expiredBeforeMs } = this.#of(tenantId)
     return expiredBeforeMs !== null && Math.max(Date.parse(created_at), windowStartMs) < expiredBeforeMs
   }
@@ -265,7 +265,7 @@ export class BudgetLedger {
       partition.expiredBeforeMs = partition.firstAtMs ?? this.deps.nowMs()
       this.deps.diagnostics.warn('budgets_not_stated', { partition: number, start: partition.start, end })
     }
-    for (const book of partition.books.values()) book.known = true
+    for (const book of partition.books.values()) book.isComplete = true
     partition.whenCaughtUp.resolve()
   }
 

@@ -33,7 +33,7 @@ export interface AccountOpening {
 export class OpenAccount {
   readonly tenantId: string
   /** Another object once the budget was switched off and on again. */
-  line: ApplicableBudget
+  budget: ApplicableBudget
   readonly account: string
   readonly startMs: number
   readonly endMs: number | null
@@ -76,7 +76,7 @@ export class OpenAccount {
 
   constructor({ tenantId, budget, account, startMs, endMs, holder }: AccountOpening) {
     this.tenantId = tenantId
-    this.line = budget
+    this.budget = budget
     this.account = account
     this.startMs = startMs
     this.endMs = endMs
@@ -94,7 +94,7 @@ export class OpenAccount {
 
   /** An attempt was billed more than it had reserved: the account is closed here before the report is written. */
   overran(account: Account | undefined): void {
-    this.#overranUpTo = Math.max(this.line.row.height, account?.height ?? 0)
+    this.#overranUpTo = Math.max(this.budget.row.height, account?.height ?? 0)
     this.closing ??= 'overrun'
   }
 
@@ -111,7 +111,7 @@ export class OpenAccount {
 
   /** It is closed, and its limits were not set since: no lease request is sent. */
   get isClosed(): boolean {
-    return this.closing !== null && this.line.opensAt <= Math.max(this.#closedUpTo, this.#overranUpTo)
+    return this.closing !== null && this.budget.opensAt <= Math.max(this.#closedUpTo, this.#overranUpTo)
   }
 
   /** An outcome charges it whose record in the spool is this one, or a later one. */
@@ -218,13 +218,13 @@ export class OpenAccount {
   }
 
   opened(): AccountOpened {
-    const { account, startMs, endMs, line } = this
+    const { account, startMs, endMs, budget } = this
     return {
       account,
-      budget_id: line.row.id,
+      budget_id: budget.row.id,
       window_start_ms: startMs,
       window_end_ms: endMs,
-      ...termsOf(line.row, line.hasLimitsHeight()),
+      ...termsOf(budget.row, budget.hasLimitsHeight()),
     }
   }
 }

@@ -45,8 +45,8 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
 
   constructor(readonly open: OpenAccount) {
     this.lease = open.lease
-    this.leasesMoney = open.line.leasesMoney
-    this.leasesTokens = open.line.leasesTokens
+    this.leasesMoney = open.budget.leasesMoney
+    this.leasesTokens = open.budget.leasesTokens
   }
 
   get isLeased(): boolean {
@@ -148,7 +148,7 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
 
   /** An amount that was only counted when the attempt began is taken of a lease now. */
   get isLate(): boolean {
-    const { line } = this.open
-    return (line.leasesMoney && !this.leasesMoney) || (line.leasesTokens && !this.leasesTokens)
+    const { budget } = this.open
+    return (budget.leasesMoney && !this.leasesMoney) || (budget.leasesTokens && !this.leasesTokens)
   }
 }

@@ -38,7 +38,7 @@ export const namedWith = <Entry extends Charged>(
   const charged = entries.filter(({ isCharged }) => isCharged)
   const named = new Set<Lease>()
   for (const entry of charged) if (isLeased(entry)) named.add(entry.lease)
-  for (const { line, lease } of opens) if (isLeased(line)) named.add(lease)
+  for (const { budget, lease } of opens) if (isLeased(budget)) named.add(lease)
   if (named.size > MOST_ACCOUNTS) return null
   const fits = (lease: Lease): boolean => {
     if (!named.has(lease) && named.size === MOST_ACCOUNTS) return false

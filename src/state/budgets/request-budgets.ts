@@ -127,7 +127,7 @@ export class RequestBudgets {
       else lease.release(entry.restNanoUsd, entry.restTokens)
       if (total !== null && fate !== 'lost') lease.record(total, nowMs)
       // An amount that was only counted when it began takes room now that other holders may be granted.
-      if (entry.overrunNanoUsd > 0 || entry.overrunTokens > 0 || entry.isLate) this.leases.tell(open)
+      if (entry.overrunNanoUsd > 0 || entry.overrunTokens > 0 || entry.isLate) this.leases.report(open)
       this.leases.freed(open)
     }
   }
@@ -162,7 +162,7 @@ export class RequestBudgets {
     const opens = budgets.map((budget) => this.leases.open(this.budgets.tenantId, budget, atMs))
     const named = namedWith(this.#entries, opens)
     if (named === null)
-      return { reason: 'too_many', open: opens.findLast(({ line }) => isLeased(line)) ?? opens.at(-1)! }
+      return { reason: 'too_many', open: opens.findLast(({ budget }) => isLeased(budget)) ?? opens.at(-1)! }
     for (const entry of named.dropped) this.#drop(entry)
     for (const open of opens) if (!named.opens.includes(open)) this.leases.leftOut(open)
     return named.opens

@@ -19,19 +19,19 @@ export const statementOf = (ledger: BudgetLedger, tenantId: string): BudgetEvent
   return statedIn(accounts, next).map((data) => ({ type: 'account.stated', data }))
 }
 
-export interface ScribeDeps {
+export interface BudgetWriterDeps {
   readonly log: EventLog
   readonly instance: string
   nowMs(): number
 }
 
 /** Records of one writer in one topic. */
-export class BudgetScribe {
+export class BudgetWriter {
   readonly #encoder = new TextEncoder()
   #sequence = 0
 
   constructor(
-    private readonly deps: ScribeDeps,
+    private readonly deps: BudgetWriterDeps,
     /** An epoch of its own: records are told apart by (instance, epoch, sequence). */
     private readonly epoch: string,
   ) {}

@@ -9,7 +9,7 @@ import type { Attempt } from './batch.ts'
 
 export interface AppendDeps {
   readonly log: EventLog
-  readonly live: Pick<LiveChain, 'changed' | 'turns'>
+  readonly live: Pick<LiveChain, 'condition' | 'turns'>
   readonly macKey: Uint8Array
   readonly instance: string
   readonly diagnostics: Diagnostics
@@ -61,7 +61,7 @@ export class Appender {
     const nonce = crypto.randomUUID()
     try {
       await log.append(CONTROL, 0, [{ key: null, value: writeTurn({ instance, nonce }, macKey) }])
-      await live.changed.until(() => live.turns.has(nonce), limitMs)
+      await live.condition.until(() => live.turns.has(nonce), limitMs)
     } catch (error) {
       diagnostics.debug('turn_not_written', { error }) // a courtesy: without it the command only waits longer
     }

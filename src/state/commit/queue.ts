@@ -3,7 +3,7 @@
 import { Rejection } from '../../domain/kernel/rejection.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, LogUnavailable } from '../../log/port.ts'
-import type { Changed } from '../condition.ts'
+import type { Condition } from '../condition.ts'
 import { CONTROL } from '../fold.ts'
 import type { LiveChain } from '../live-chain.ts'
 import { type Commit, CommitFailure, type CommitRequest, type CommitResult } from '../port.ts'
@@ -20,7 +20,7 @@ const BATCHING_MS = 2
 export class Batching {
   #carried = 0
 
-  constructor(readonly changed: Pick<Changed, 'until'>) {}
+  constructor(readonly changed: Pick<Condition, 'until'>) {}
 
   carried(commands: number): void {
     this.#carried = commands
@@ -102,7 +102,7 @@ class Queue {
 
   constructor(readonly deps: CommitDeps) {
     this.#appender = new Appender(deps)
-    this.#batching = new Batching(deps.live.changed)
+    this.#batching = new Batching(deps.live.condition)
     this.#unwatch = deps.live.watch((step) => {
       const attempt = step.kind === 'counts' ? this.#open.get(step.id) : undefined
       if (attempt !== undefined && step.kind === 'counts') attempt.folded = step.folded
@@ -144,7 +144,7 @@ class Queue {
 
   async close(withinMs: number): Promise<void> {
     this.#closing = true
-    await this.deps.live.changed.until(() => this.waiting.length === 0, withinMs)
+    await this.deps.live.condition.until(() => this.waiting.length === 0, withinMs)
     this.#closed = true
     for (const waiting of [...this.waiting]) this.#expire(waiting)
     this.#moved()
@@ -168,7 +168,7 @@ class Queue {
 
   #moved(): void {
     this.#version += 1
-    this.deps.live.changed.tell()
+    this.deps.live.condition.notify()
   }
 
   async #run(): Promise<void> {
@@ -185,7 +185,7 @@ class Queue {
       }
       const moved = () =>
         this.#version !== version || live.next !== next || live.status().phase !== phase || this.#closed
-      await live.changed.until(moved, 1_000)
+      await live.condition.until(moved, 1_000)
     }
   }
 
@@ -205,7 +205,7 @@ class Queue {
     if (phase !== 'live') return false
     const holdMs = live.turns.holdMs(this.deps.instance)
     if (holdMs > 0) {
-      await live.changed.until(() => live.turns.holdMs(this.deps.instance) === 0 || this.#closed, holdMs)
+      await live.condition.until(() => live.turns.holdMs(this.deps.instance) === 0 || this.#closed, holdMs)
       return true
     }
     if (await this.#batching.waited(() => this.waiting.length)) return true
@@ -288,7 +288,7 @@ class Queue {
     const outcome = await this.#appender.append(batch)
     if (outcome === 'not_written') {
       this.#takeBack(batch)
-      await live.changed.until(() => this.#closed, this.deps.retryMs ?? RETRY_MS)
+      await live.condition.until(() => this.#closed, this.deps.retryMs ?? RETRY_MS)
       return
     }
     if (outcome === 'refused') {
@@ -300,7 +300,7 @@ class Queue {
     // Written: it will be folded. Unknown: read forward for a while, then decide again; at most one of the two can
     // count.
     const waitMs = outcome === 'written' ? longestMs(this.waiting) : (this.deps.lookMs ?? LOOK_MS)
-    await live.changed.until(() => !open() || this.#closed || live.refusal() !== null, waitMs)
+    await live.condition.until(() => !open() || this.#closed || live.refusal() !== null, waitMs)
     if (batch.some(({ id }) => live.verdictOf(id) === 'counted')) this.#lossesInARow = 0
     else if (!open()) {
       this.losses += 1

@@ -5,7 +5,7 @@ import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, LogDamaged, type LogRecord, LogUnavailable } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
-import { Changed } from '../condition.ts'
+import { Condition } from '../condition.ts'
 import { MasterKeyMissing } from './master-keys.ts'
 
 const KEYS = TOPICS.keys.name
@@ -25,7 +25,7 @@ export interface KeyTopicDeps {
 
 export class KeyTopic {
   readonly #ready = Promise.withResolvers<void>()
-  readonly #moved = new Changed()
+  readonly #moved = new Condition()
   readonly #closing = new AbortController()
   #next = 0
   #target: number | null = null
@@ -76,7 +76,7 @@ export class KeyTopic {
             take(record)
           }
           this.#reached()
-          this.#moved.tell()
+          this.#moved.notify()
         }
       } catch (error) {
         if (error instanceof MasterKeyMissing || error instanceof LogDamaged) this.#ready.reject(error)

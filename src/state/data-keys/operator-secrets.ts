@@ -44,7 +44,7 @@ export const openOperator = (dataKeys: Pick<DataKeys, 'open'>, row: SealedOperat
 }
 
 /** The same, waiting a moment for a data key that has not arrived yet. */
-export const openOperatorSoon = async (
+export const openArrivingOperator = async (
   dataKeys: Pick<DataKeys, 'open' | 'subscribe'>,
   row: SealedOperator,
 ): Promise<OperatorSecrets | null> => {

@@ -12,7 +12,7 @@ const EVERY_MS = 60_000
 const OWED_EVERY_MS = 5_000
 
 export interface SweepDeps {
-  readonly live: Pick<LiveChain, 'requestEnd' | 'changed' | 'next' | 'status' | 'control'>
+  readonly live: Pick<LiveChain, 'requestEnd' | 'condition' | 'next' | 'status' | 'control'>
   readonly dataKeys: Pick<DataKeyStore, 'olderThan' | 'erase' | 'eraseOwed' | 'subjects'>
   readonly diagnostics: Diagnostics
 }
@@ -25,7 +25,7 @@ export const sweepDataKeys = async ({ live, dataKeys, diagnostics }: SweepDeps):
   const candidates = dataKeys.olderThan(UNUSED_AFTER_MS)
   if (candidates.length === 0 || live.status().phase !== 'live' || live.status().degraded !== null) return 0
   const end = await live.requestEnd()
-  if (!(await live.changed.until(() => live.next >= end, 1_000)) || live.status().degraded !== null) return 0
+  if (!(await live.condition.until(() => live.next >= end, 1_000)) || live.status().degraded !== null) return 0
   const used = new Set<string>()
   for (const [, { credential }] of live.control.table('providers').rows()) if (credential) used.add(credential.key_id)
   for (const [, { key_id }] of live.control.table('operators').rows()) used.add(key_id)

@@ -7,7 +7,7 @@ import { type CallWatch, HealthCall } from './call.ts'
 import { CandidateHealth, type Probe, ProviderHealth, sameSignals } from './candidate.ts'
 import { ejectOutliers } from './ejection.ts'
 import { breakerEvent, probeEvent } from './events.ts'
-import { type Frame, type Frames, type Signals, STILL, UNSEEN } from './frame.ts'
+import { type Frame, type Frames, type Signals, STILL, UNOBSERVED } from './frame.ts'
 import { frameEvents, frameOf } from './frames.ts'
 import { FALLBACKS, RetryBudget } from './retry-budget.ts'
 
@@ -88,10 +88,10 @@ export class HealthBook implements Frames, CallWatch {
   #clearedMs = 0
 
   /** The responses of providers to the usage option on streams. */
-  readonly usageAnswers: UsageSupport
+  readonly usageSupport: UsageSupport
 
   constructor(readonly deps: HealthDeps) {
-    this.usageAnswers = new UsageSupport(deps.monotonicMs)
+    this.usageSupport = new UsageSupport(deps.monotonicMs)
   }
 
   /**
@@ -171,12 +171,12 @@ export class HealthBook implements Frames, CallWatch {
    * other instances would ignore it.
    */
   clearBreakers(): number {
-    this.heardCleared(Math.max(this.deps.nowMs(), this.#clearedMs + 1))
+    this.applyCleared(Math.max(this.deps.nowMs(), this.#clearedMs + 1))
     return this.#clearedMs
   }
 
   /** Drops breakers, cool-downs and ejections of all candidates, once for each time. True: this time is new. */
-  heardCleared(atMs: number): boolean {
+  applyCleared(atMs: number): boolean {
     if (atMs <= this.#clearedMs) return false
     this.#clearedMs = atMs
     const nowMs = this.deps.monotonicMs()
@@ -237,7 +237,7 @@ export class HealthBook implements Frames, CallWatch {
 
   /** The present signals, not those of the newest frame. */
   signals(modelId: string): Signals {
-    return this.#candidates.get(modelId)?.signals(this.deps.monotonicMs()) ?? UNSEEN
+    return this.#candidates.get(modelId)?.signals(this.deps.monotonicMs()) ?? UNOBSERVED
   }
 
   candidates(): IterableIterator<CandidateHealth> {
@@ -312,10 +312,10 @@ export class HealthBook implements Frames, CallWatch {
         candidate.shown = signals
         changed.set(modelId, signals)
       }
-      if (candidate.shown !== UNSEEN) rows.set(modelId, candidate.shown)
+      if (candidate.shown !== UNOBSERVED) rows.set(modelId, candidate.shown)
     }
     // A dropped candidate has no observations from here on.
-    for (const modelId of this.#rows.keys()) if (!rows.has(modelId)) changed.set(modelId, UNSEEN)
+    for (const modelId of this.#rows.keys()) if (!rows.has(modelId)) changed.set(modelId, UNOBSERVED)
     if (changed.size === 0 && !this.#restates) return
     const restates = this.#restates
     this.#restates = false

@@ -1,9 +1,9 @@
 // The observations of one process about one candidate (a model of one provider), and about its provider. Changed in
 // place: calls begin and end here by the thousand.
-import { KEPT_PROBES } from '../../domain/events/health.ts'
+import { MOST_PROBES } from '../../domain/events/health.ts'
 import type { CatalogueEntry } from '../port.ts'
 import { Breaker } from './breaker.ts'
-import { type Signals, UNSEEN } from './frame.ts'
+import { type Signals, UNOBSERVED } from './frame.ts'
 import { RETRIES, RetryBudget } from './retry-budget.ts'
 
 /** The result of a probe. */
@@ -36,7 +36,7 @@ export class ProviderHealth {
   constructor(readonly id: string) {}
 
   probed(probe: Probe): void {
-    if (this.probes.length === KEPT_PROBES) this.probes.shift()
+    if (this.probes.length === MOST_PROBES) this.probes.shift()
     this.probes.push(probe)
     this.failedProbes = probe.ok ? 0 : this.failedProbes + 1
   }
@@ -64,7 +64,7 @@ export class CandidateHealth {
   headroomAtMs = Number.NEGATIVE_INFINITY
   feedback: number | null = null
   /** As the newest frame contains it. */
-  shown: Signals = UNSEEN
+  shown: Signals = UNOBSERVED
   #ttftMs: number | null = null
   #e2eMs: number | null = null
   #tokensPerSecond: number | null = null

@@ -24,7 +24,7 @@ export interface Signals {
   readonly feedback: number | null
 }
 
-export const UNSEEN: Signals = {
+export const UNOBSERVED: Signals = {
   breaker: 'closed',
   ejected: false,
   coolingDown: false,
@@ -51,4 +51,4 @@ export interface Frames {
 }
 
 /** Without observations. */
-export const STILL: Frame = { number: 0, atMs: 0, signals: () => UNSEEN }
+export const STILL: Frame = { number: 0, atMs: 0, signals: () => UNOBSERVED }

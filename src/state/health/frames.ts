@@ -1,6 +1,6 @@
 // Frames of the candidates' observations, and the events from which the same frames can be made again.
 import { FRAME_ROWS, type FrameRow, type FrameTaken, type HealthEvent } from '../../domain/events/health.ts'
-import { type Frame, type Signals, UNSEEN } from './frame.ts'
+import { type Frame, type Signals, UNOBSERVED } from './frame.ts'
 
 const CODES = { closed: 0, open: 1, half_open: 2 } as const
 const STATES = ['closed', 'open', 'half_open'] as const
@@ -39,7 +39,7 @@ export type SignalRows = ReadonlyMap<string, Signals>
 export const frameOf = (number: number, atMs: number, rows: SignalRows): Frame => ({
   number,
   atMs,
-  signals: (modelId) => rows.get(modelId) ?? UNSEEN,
+  signals: (modelId) => rows.get(modelId) ?? UNOBSERVED,
 })
 
 /**

@@ -54,7 +54,7 @@ export const scores = (
   metric: LatencyMetric = 'ttft',
 ): Score[] => {
   const best = bestOf(candidates, metric)
-  const prepared = knownScores(candidates, metric)
+  const prepared = preparedScores(candidates, metric)
   const counted = counting(weights)
   const total = totalOf(counted)
   return candidates.map((candidate, i) => {
@@ -74,7 +74,7 @@ export const scores = (
  * The components that do not depend on what a request costs, each a list in the order of the candidates: computed once
  * for many requests.
  */
-export interface KnownScores {
+export interface PreparedScores {
   readonly latency: Float64Array
   readonly health: Float64Array
   readonly priority: Float64Array
@@ -82,7 +82,7 @@ export interface KnownScores {
 }
 
 /** Of candidates that are compared with each other; their `cost` is not used. */
-export const knownScores = (candidates: readonly Scored[], metric: LatencyMetric): KnownScores => {
+export const preparedScores = (candidates: readonly Scored[], metric: LatencyMetric): PreparedScores => {
   const best = bestOf(candidates, metric)
   return {
     latency: Float64Array.from(candidates, (candidate) => latencyScore(candidate, best, metric)),
@@ -96,7 +96,7 @@ export const knownScores = (candidates: readonly Scored[], metric: LatencyMetric
  * The ranks alone, as in `scores`: for every request, without an object for each candidate. `costs`: as `Scored.cost`,
  * in the order of the known scores.
  */
-export const ranks = (costs: readonly (number | null)[], prepared: KnownScores, weights: ScoreWeights): number[] => {
+export const ranks = (costs: readonly (number | null)[], prepared: PreparedScores, weights: ScoreWeights): number[] => {
   let cheapest = Number.POSITIVE_INFINITY
   for (let i = 0; i < costs.length; i++) if (costs[i] !== null) cheapest = Math.min(cheapest, costs[i]!)
   const counted = counting(weights)
@@ -154,7 +154,7 @@ const share = (best: number, value: number, grain: number): number => rounded((b
 const counting = (weights: ScoreWeights): ScoreWeights => (totalOf(weights) > 0 ? weights : EQUAL)
 
 /** The weighted mean of candidate `i`; the order of the sum is fixed, since ranks are recorded. */
-const blended = (cost: number, prepared: KnownScores, i: number, weights: ScoreWeights, total: number): number =>
+const blended = (cost: number, prepared: PreparedScores, i: number, weights: ScoreWeights, total: number): number =>
   rounded(
     (cost * weights.cost +
       prepared.latency[i]! * weights.latency +

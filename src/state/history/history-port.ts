@@ -71,23 +71,26 @@ export interface PastPoint {
 /** Question -> its parameters and its reply. All of it can be copied between threads. */
 export interface Questions {
   /** A page, newest first: below the offset `before` (null: from the end), after leaving out `skip`. */
-  page: { ask: { before: number | null; skip: number; limit: number }; answer: LogPage }
+  page: { parameters: { before: number | null; skip: number; limit: number }; reply: LogPage }
   /** One record by its id or offset; null when there is none. */
-  record: { ask: { id: string | number }; answer: LogDetail | null }
+  record: { parameters: { id: string | number }; reply: LogDetail | null }
   /** Later decisions about these rows, the first 20. `after`: offset of the record that they come after. */
-  later: { ask: { after: number; rows: readonly { table: string; id: string }[] }; answer: readonly LaterChange[] }
+  later: {
+    parameters: { after: number; rows: readonly { table: string; id: string }[] }
+    reply: readonly LaterChange[]
+  }
   /**
    * A read of the configuration at that moment; null when there was no such moment. `read` and `answer` are private to
    * the caller and the reader module.
    */
-  past: { ask: { moment: Moment; read: unknown }; answer: { point: PastPoint; answer: unknown } | null }
+  past: { parameters: { moment: Moment; read: unknown }; reply: { point: PastPoint; reply: unknown } | null }
 }
 export type QuestionName = keyof Questions
-export type Question = { [Name in QuestionName]: { readonly name: Name } & Questions[Name]['ask'] }[QuestionName]
+export type Question = { [Name in QuestionName]: { readonly name: Name } & Questions[Name]['parameters'] }[QuestionName]
 
 /** Sends a question to the history thread. Throws `HistoryUnavailable`. */
 export interface History {
-  ask<Name extends QuestionName>(name: Name, ask: Questions[Name]['ask']): Promise<Questions[Name]['answer']>
+  query<Name extends QuestionName>(name: Name, query: Questions[Name]['parameters']): Promise<Questions[Name]['reply']>
 }
 
 /** The past cannot be read now; the message gives the reason. A repeat may succeed. */

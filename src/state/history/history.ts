@@ -194,13 +194,13 @@ export class LogHistory {
     return found
   }
 
-  async #read(moment: Moment, read: unknown): Promise<{ point: PastPoint; answer: unknown } | null> {
+  async #read(moment: Moment, read: unknown): Promise<{ point: PastPoint; reply: unknown } | null> {
     const record = await this.#recordOfMoment(moment)
     if (record === null) return null
     const atMs = 'id' in moment ? this.#index.momentAt(record.offset) : moment.atMs
     const point = { revision: sha256Hex(record.value!), atMs }
     const { state } = await this.#past.at(record.offset + 1, this.#index)
-    return { point, answer: await this.deps.readPast(state, point, read) }
+    return { point, reply: await this.deps.readPast(state, point, read) }
   }
 
   async #recordOfMoment(moment: Moment): Promise<LogRecord | null> {

@@ -98,13 +98,13 @@ class SnapshotThread implements Snapshots {
     if (writes) after?.then(begin, () => {}) // the owner of the serving state reports why there is none
   }
 
-  ask<Name extends QuestionName>(name: Name, ask: Questions[Name]['ask']): Promise<Questions[Name]['answer']> {
+  query<Name extends QuestionName>(name: Name, ask: Questions[Name]['parameters']): Promise<Questions[Name]['reply']> {
     if (this.#stopped !== null) return Promise.reject(new HistoryUnavailable('the gateway is stopping'))
     if (this.#restarting !== null)
       return Promise.reject(new HistoryUnavailable('the thread that reads it is restarted'))
     if (this.#open.size >= MAX_OPEN) return Promise.reject(new HistoryUnavailable('too many questions wait'))
     const number = ++this.#asked
-    const { promise, resolve, reject } = Promise.withResolvers<Questions[Name]['answer']>()
+    const { promise, resolve, reject } = Promise.withResolvers<Questions[Name]['reply']>()
     const limit = setTimeout(() => {
       this.#open.set(number, null) // counts until its reply
       reject(new HistoryUnavailable(`it was not read within ${REPLY_MS / 1_000} s`))

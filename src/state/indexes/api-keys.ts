@@ -43,7 +43,7 @@ export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 're
       entries.add(digest, entry)
       return entry
     },
-    stands({ id }, atMs) {
+    isValid({ id }, atMs) {
       const row = live.control.table('keys').get(id)
       if (row === undefined || !isUsable(row)) return false
       return row.expires_at === null || expiryOf(row.expires_at) > atMs

@@ -17,7 +17,7 @@ const MAX_ANNOUNCED = 64
 const CLOCK_MS = 60_000
 
 /** The failures of one subject on one instance. Times in Unix milliseconds. */
-export const ToldFailures = t.Object({
+export const AnnouncedFailures = t.Object({
   subject: t.String({ minLength: 1, maxLength: 64, description: 'Keyed digest of a name or an address.' }),
   at_ms: t.Array(t.Integer(), { maxItems: FAILURES, description: 'Failures that it saw itself.' }),
   settled_ms: t.Integer({
@@ -26,8 +26,8 @@ export const ToldFailures = t.Object({
   locked_until_ms: t.Integer({ description: 'When the lockout ends; 0 when there is none.' }),
   level: t.Integer({ minimum: 0, maximum: 64, description: 'How many lockouts there were in a row.' }),
 })
-export type ToldFailures = Static<typeof ToldFailures>
-export const ToldList = t.Array(ToldFailures, { maxItems: MAX_ANNOUNCED })
+export type AnnouncedFailures = Static<typeof AnnouncedFailures>
+export const AnnouncedList = t.Array(AnnouncedFailures, { maxItems: MAX_ANNOUNCED })
 
 interface Entry {
   own: number[]
@@ -105,23 +105,23 @@ export class FailedLogins {
   }
 
   /** The failures to announce: the newest, at most 64. */
-  told(nowMs: number): ToldFailures[] {
-    const told: ToldFailures[] = []
+  announced(nowMs: number): AnnouncedFailures[] {
+    const announced: AnnouncedFailures[] = []
     for (const [subject, entry] of [...this.#entries].reverse()) {
       const own = entry.own.filter((atMs) => this.#counts(entry, atMs, nowMs))
       const isNews = own.length > 0 || entry.lockedUntilMs > nowMs || entry.settledMs > nowMs - WINDOW_MS
       if (!isNews) continue
       const { settledMs, lockedUntilMs, level } = entry
-      told.push({ subject, at_ms: own, settled_ms: settledMs, locked_until_ms: lockedUntilMs, level })
-      if (told.length === MAX_ANNOUNCED) break
+      announced.push({ subject, at_ms: own, settled_ms: settledMs, locked_until_ms: lockedUntilMs, level })
+      if (announced.length === MAX_ANNOUNCED) break
     }
-    return told
+    return announced
   }
 
   /** Merges the announced failures of another instance. */
-  heard(instance: string, told: readonly ToldFailures[], nowMs: number): void {
+  merge(instance: string, announced: readonly AnnouncedFailures[], nowMs: number): void {
     const latestMs = nowMs + CLOCK_MS
-    for (const { subject, at_ms, settled_ms, locked_until_ms, level } of told) {
+    for (const { subject, at_ms, settled_ms, locked_until_ms, level } of announced) {
       const entry = this.#touch(subject, nowMs)
       entry.settledMs = Math.max(entry.settledMs, Math.min(settled_ms, latestMs))
       const untilMs = Math.min(locked_until_ms, latestMs + LONGEST_LOCK_MS)

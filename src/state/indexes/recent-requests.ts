@@ -21,7 +21,7 @@ export const RECENT_REQUESTS = 8_192
  * A ring of columns: adding a request costs a few writes, and there is no index to maintain. A lookup walks the ring
  * from the newest on; feedback does it, and a lookup of a request that the read model does not have.
  */
-export class ServedRequests {
+export class RecentRequests {
   readonly #ids: string[]
   readonly #labels: string[]
   readonly #tenants: string[]
@@ -39,7 +39,7 @@ export class ServedRequests {
   }
 
   /** Adds a request; returns its place. */
-  note(id: string, requestId: string, tenantId: string): number {
+  add(id: string, requestId: string, tenantId: string): number {
     const at = this.#next
     this.#next = at + 1 === this.size ? 0 : at + 1
     this.#ids[at] = id

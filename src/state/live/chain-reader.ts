@@ -10,7 +10,7 @@ import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { CONFIRM_EVERY_MS } from '../../lib/time/confirm-period.ts'
 import { LogDamaged, LogGap, type LogRecord, LogReplaced, LogUnavailable } from '../../log/port.ts'
 import { noteChain } from '../chain-witness.ts'
-import { Changed } from '../condition.ts'
+import { Condition } from '../condition.ts'
 import { ChainFold, CONTROL, type FoldStep, foldAgain, politeness, type RecordRead } from '../fold.ts'
 import type { LoadedSnapshot } from '../history/snapshot.ts'
 import type { LiveDeps } from '../live-chain.ts'
@@ -87,7 +87,7 @@ const MAX_REREAD_WAIT_MS = 300_000
 class Suspicion extends Error {}
 
 export class ChainReader {
-  readonly condition = new Changed()
+  readonly condition = new Condition()
   readonly turns: Turns
   readonly listeners: Listeners
   readonly end: LogEnd
@@ -132,7 +132,7 @@ export class ChainReader {
     this.#following.abort()
     this.readiness.reject(new ControlLogRefused('closed before the control topic was folded'))
     await this.#work
-    this.condition.tell()
+    this.condition.notify()
   }
 
   /** Follows the log for ever; an error leads to a retry, a suspicion or, at start, a refusal. */
@@ -181,7 +181,7 @@ export class ChainReader {
         if (this.#startsLive()) await this.fold.settle(rest, this.#closing.signal)
         if (this.phase === 'live') this.end.folded(this.fold.next)
         this.#enterLive()
-        this.condition.tell()
+        this.condition.notify()
         await rest()
       }
     } catch (error) {
@@ -259,7 +259,7 @@ export class ChainReader {
     this.served = true
     this.end.folded(this.fold.next)
     this.readiness.resolve()
-    this.condition.tell()
+    this.condition.notify()
   }
 
   #refuseStart(error: ControlLogRefused): void {
@@ -269,14 +269,14 @@ export class ChainReader {
     // The caller that awaits the readiness reports it, unless the instance serves already.
     this.deps.diagnostics[this.#graced ? 'error' : 'debug']('control_log_refused', { reason: error.message })
     this.readiness.reject(error)
-    this.condition.tell()
+    this.condition.notify()
   }
 
   #suspect(reason: string): void {
     this.deps.diagnostics.error('control_log_suspected', { reason })
     this.suspicion = `${reason}; reading it again from the start`
     if (this.phase === 'live') this.phase = 'stopped'
-    this.condition.tell()
+    this.condition.notify()
   }
 
   /**
@@ -305,7 +305,7 @@ export class ChainReader {
       if (this.phase === 'starting') throw new ControlLogRefused(problem)
       this.suspicion = problem
       this.deps.diagnostics.error('control_log_lost', { reason: problem })
-      this.condition.tell()
+      this.condition.notify()
       await sleep(waitMs, signal)
     }
     return false
@@ -326,7 +326,7 @@ export class ChainReader {
     if (this.phase === 'stopped') this.phase = 'live'
     this.listeners.batch({ changes, refused: [...fold.unknownSubjects] })
     this.deps.diagnostics.info('control_log_read_again', { next: fold.next, changes: changes.length })
-    this.condition.tell()
+    this.condition.notify()
   }
 
   /** Confirms the end every few seconds; a log that stays shorter than the fold has lost its tail. */

@@ -5,7 +5,7 @@ import type { ControlReader, ControlState, Rows, TableName } from '../../domain/
 import { GENESIS } from '../../domain/kernel/decision.ts'
 import type { TableReader } from '../../domain/kernel/tables.ts'
 import { readChainWitness } from '../chain-witness.ts'
-import type { Changed } from '../condition.ts'
+import type { Condition } from '../condition.ts'
 import type { FoldStep, Poison } from '../fold.ts'
 import { type LoadedSnapshot, loadSnapshot } from '../history/snapshot.ts'
 import type { LiveChain, LiveDeps } from '../live-chain.ts'
@@ -79,7 +79,7 @@ class Live implements LiveChain {
   get refused(): ReadonlySet<string> {
     return this.#reader.fold.unknownSubjects
   }
-  get changed(): Changed {
+  get condition(): Condition {
     return this.#reader.condition
   }
   get turns(): Turns {
@@ -121,7 +121,7 @@ class Live implements LiveChain {
   }
 
   reached(revision: string, timeoutMs: number): Promise<boolean> {
-    return this.changed.until(() => revision === GENESIS || this.#reader.fold.counted.has(revision), timeoutMs)
+    return this.condition.until(() => revision === GENESIS || this.#reader.fold.counted.has(revision), timeoutMs)
   }
 
   subscribe(listener: (batch: FoldedBatch) => void): () => void {

@@ -70,7 +70,7 @@ export const readStoredFile = (path: string): StoredFile => {
 /**
  * All stored records, the oldest first, offsets following each other. Throws when a file is there and cannot be read.
  */
-export const readKept = (dataDir: string): readonly StoredRecord[] => {
+export const readStoredRecords = (dataDir: string): readonly StoredRecord[] => {
   const files = recordFiles(dataDir)
   const older = readStoredFile(files.older).records
   const newer = readStoredFile(files.newer).records
@@ -81,7 +81,7 @@ export const readKept = (dataDir: string): readonly StoredRecord[] => {
 
 /** The position that the stored records prove: the newest decision that counted. Null when none is stored. */
 export const storedPosition = (dataDir: string): ChainPosition | null => {
-  const last = readKept(dataDir).findLast(({ counted }) => counted)
+  const last = readStoredRecords(dataDir).findLast(({ counted }) => counted)
   return last === undefined ? null : { next: last.offset + 1, tip: sha256Hex(last.value!) }
 }
 

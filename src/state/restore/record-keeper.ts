@@ -23,7 +23,7 @@ export interface RecordStoreDeps {
  * Stores folded records until the function that it returns is called. Call it once the state is opened; it begins when
  * the state is live.
  */
-export const keepRecords = (deps: RecordStoreDeps): (() => void) => {
+export const storeRecords = (deps: RecordStoreDeps): (() => void) => {
   const store = new RecordStore(deps)
   return () => store.stop()
 }

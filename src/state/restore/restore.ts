@@ -13,7 +13,7 @@ export interface RestoreDeps {
   /** `decisionMacKey` of the master key. */
   readonly macKey: Uint8Array
   /** The stored records of the data folder, oldest first. */
-  readonly kept: readonly StoredRecord[]
+  readonly stored: readonly StoredRecord[]
   readonly signal: AbortSignal
 }
 
@@ -40,9 +40,9 @@ const shown = (id: string): string => id.slice(0, 12)
  * Reads the whole log and returns which of the stored records it lacks. Writes nothing. Throws LogReplaced when the log
  * lost its head, LogUnavailable.
  */
-export const planRestore = async ({ log, macKey, kept, signal }: RestoreDeps): Promise<RestorePlan> => {
+export const planRestore = async ({ log, macKey, stored, signal }: RestoreDeps): Promise<RestorePlan> => {
   const fold = await foldAgain(log, macKey, signal)
-  const last = kept.findLast(({ counted }) => counted)
+  const last = stored.findLast(({ counted }) => counted)
   if (last === undefined)
     return refused('data.dir keeps no records of the control topic: run it with the data.dir of another instance')
   const newTip = idOf(last)
@@ -51,15 +51,15 @@ export const planRestore = async ({ log, macKey, kept, signal }: RestoreDeps): P
   if (fold.counts.forged > 0 && fold.counts.counted === 0) {
     return refused(`no record of ${CONTROL} was written with this master key: set security.master_key`)
   }
-  const from = tip === GENESIS ? 0 : kept.findIndex((record) => record.counted && idOf(record) === tip) + 1
-  if (from === 0 && tip !== GENESIS) return refused(whyNoPrefix(fold, kept))
-  const tail = kept.slice(from, kept.indexOf(last) + 1)
+  const from = tip === GENESIS ? 0 : stored.findIndex((record) => record.counted && idOf(record) === tip) + 1
+  if (from === 0 && tip !== GENESIS) return refused(whyNoPrefix(fold, stored))
+  const tail = stored.slice(from, stored.indexOf(last) + 1)
   const before = fold.counts.counted
   for (const { value } of tail) fold.take({ offset: fold.next, atMs: fold.logAtMs, key: null, value }, true)
   if (fold.tip !== newTip) {
     return refused(
       tip === GENESIS
-        ? `${CONTROL} is empty and data.dir keeps only what begins at offset ${kept[0]!.offset}: restore a backup ` +
+        ? `${CONTROL} is empty and data.dir keeps only what begins at offset ${stored[0]!.offset}: restore a backup ` +
             'of the topic first'
         : `the kept records after ${shown(tip)} do not chain on: they are damaged, or of another master key`,
     )
@@ -91,8 +91,8 @@ const refused = (reason: string): RestorePlan => ({ kind: 'refused', reason })
 
 const idOf = ({ value }: StoredRecord): string => sha256Hex(value!)
 
-const whyNoPrefix = (fold: ChainFold, kept: readonly StoredRecord[]): string => {
-  const common = kept.findLast((record) => record.counted && fold.counted.has(idOf(record)))
+const whyNoPrefix = (fold: ChainFold, stored: readonly StoredRecord[]): string => {
+  const common = stored.findLast((record) => record.counted && fold.counted.has(idOf(record)))
   if (common !== undefined) {
     return (
       `${CONTROL} went another way: after ${shown(idOf(common))} it holds ${shown(fold.tip)}, which was decided ` +
@@ -100,8 +100,8 @@ const whyNoPrefix = (fold: ChainFold, kept: readonly StoredRecord[]): string => 
     )
   }
   return (
-    `${CONTROL} ends with ${shown(fold.tip)}, which is not among the ${kept.length} records that data.dir keeps ` +
-    `(from offset ${kept[0]!.offset}): it lost more than that, or is another chain; restore a backup of the topic ` +
+    `${CONTROL} ends with ${shown(fold.tip)}, which is not among the ${stored.length} records that data.dir keeps ` +
+    `(from offset ${stored[0]!.offset}): it lost more than that, or is another chain; restore a backup of the topic ` +
     'first'
   )
 }

@@ -3,7 +3,7 @@
 import type { ControlReader } from '../../domain/control.ts'
 import type { ManagedBy } from '../../domain/kernel/fields.ts'
 import type { ModelRow } from '../../domain/registry/model.ts'
-import { meansRow, modelOf } from '../../domain/registry/model-row.ts'
+import { modelOf, refersToRow } from '../../domain/registry/model-row.ts'
 
 /** The length of the shortest member that names models. */
 const MAX_LENGTH = 256
@@ -42,7 +42,7 @@ export class ModelTexts {
   }
 
   #nameOf(text: string): string {
-    if (this.managedBy === 'bootstrap' || !meansRow(this.state, text)) return text
+    if (this.managedBy === 'bootstrap' || !refersToRow(this.state, text)) return text
     this.#gone.push(JSON.stringify(text))
     return `${GONE}${text}`.slice(0, MAX_LENGTH).toWellFormed()
   }

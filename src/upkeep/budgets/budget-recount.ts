@@ -200,7 +200,7 @@ export class Refold {
 
   #compared(book: AccountBook): boolean {
     // Older records have expired, and no statement stands in what is kept: there is nothing to compare with.
-    if (!book.known) return true
+    if (!book.isComplete) return true
     const [folded, served] = [book.get(this.account), this.ledger.account(this.tenantId, this.account)]
     if (folded === undefined || served === undefined) return folded === served
     return (

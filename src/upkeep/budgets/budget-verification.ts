@@ -111,7 +111,7 @@ const verdictOn = async (
   let still = { spent: NO_AMOUNT, recomputed: NO_AMOUNT, sinceMs: performance.now() }
   for (;;) {
     const open = budgets.leases.opens.get(account)
-    if (open !== undefined) budgets.leases.tell(open)
+    if (open !== undefined) budgets.leases.report(open)
     const unread = await outcomes.read(until)
     const recomputed = outcomes.sum
     const standing = budgets.standing(row)

@@ -1,7 +1,7 @@
 // What is reported to the log about a dead holder, from what the log has of it and from the outcomes. Reads and writes
 // nothing.
 
-import { type Account, REMEMBERED_MS } from '../../domain/budgets/account.ts'
+import { type Account, RETAINED_MS } from '../../domain/budgets/account.ts'
 import { isNothing, minus, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
 import type { BudgetRow } from '../../domain/budgets/budget.ts'
 import type { AccountOpened, BudgetEvent, LeaseClosed, LeaseTally } from '../../domain/budgets/budget-events.ts'
@@ -16,7 +16,7 @@ const ACCOUNTS_A_RECORD = 32
  * No holder is taken for forgotten sooner: half of the time for which accounts remember closed holders, since clocks
  * differ.
  */
-const FORGOTTEN_MS = REMEMBERED_MS / 2
+const FORGOTTEN_MS = RETAINED_MS / 2
 /** Unless there are many of them. */
 const MANY_HOLDERS = MOST_HOLDERS / 2
 
@@ -109,17 +109,17 @@ const openedAgain = (
   tenantId: string,
   account: string,
   row: BudgetRow | undefined,
-  { leases: { ledger }, lines }: OpenBudgets,
+  { leases: { ledger }, applicable }: OpenBudgets,
 ): AccountOpened => {
   const budget_id = budgetOf(account)
   const [startMs = '', endMs = ''] = account.slice(budget_id.length + 1).split('-')
-  const isLost = row !== undefined && ledger.forgets(tenantId, row, Number(startMs))
+  const isLost = row !== undefined && ledger.mayHaveExpired(tenantId, row, Number(startMs))
   return {
     account,
     budget_id,
     window_start_ms: Number(startMs),
     window_end_ms: endMs === '' ? null : Number(endMs),
-    ...(row === undefined ? NO_TERMS : termsOf(row, lines.saysLimitsHeight())),
+    ...(row === undefined ? NO_TERMS : termsOf(row, applicable.hasLimitsHeight())),
     ...(isLost ? { forgotten: true } : {}),
   }
 }

@@ -6,7 +6,7 @@ import { overrunIn } from '../../domain/budgets/lease.ts'
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { LocalSpool } from '../../log/spool/spool.ts'
-import { BudgetScribe, type OpenBudgets, type ScribeDeps } from '../../state/budgets/budgets.ts'
+import { BudgetWriter, type OpenBudgets, type BudgetWriterDeps } from '../../state/budgets/budgets.ts'
 import { budgetOf, type ClosingDeps, closingEvents, isExact, tallyOf } from './closing-events.ts'
 import { NOTHING_REPORTED, type ReportedOrphans, writeReportedOrphans } from './reported-orphans.ts'
 import { type ByAccount, NO_SUMS, noteNeeded, type SpentByHolder, type Sums, spentIn } from './spool-spending.ts'
@@ -15,7 +15,7 @@ const RETRY_MS = 1_000
 /** Longer than brokers take for what a process sent before it died. */
 const LATE_MS = 15_000
 
-export interface RecoveryDeps extends ScribeDeps, ClosingDeps {
+export interface RecoveryDeps extends BudgetWriterDeps, ClosingDeps {
   newEpoch(): string
   readonly diagnostics: Diagnostics
 }
@@ -35,7 +35,7 @@ export const recoverLeases = async (
 ): Promise<boolean> => {
   const { end } = spool
   const sums = await spentIn(spool, signal)
-  const scribe = new BudgetScribe(deps, deps.newEpoch())
+  const scribe = new BudgetWriter(deps, deps.newEpoch())
   const isDead = () => othersOf(spool, deps.budgets)
   while (!signal.aborted) {
     try {
@@ -109,7 +109,7 @@ export const closeLate = async (
   signal: AbortSignal,
   lateMs = LATE_MS,
 ): Promise<boolean> => {
-  const scribe = new BudgetScribe(deps, deps.newEpoch())
+  const scribe = new BudgetWriter(deps, deps.newEpoch())
   await sleep(lateMs, signal)
   while (!signal.aborted) {
     try {
@@ -153,7 +153,7 @@ const reportedWithOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): Repo
 const reportHolders = async (
   { instance }: Pick<LocalSpool, 'instance'>,
   byTenant: Holders,
-  scribe: BudgetScribe,
+  scribe: BudgetWriter,
   deps: RecoveryDeps,
   isSettled: boolean,
 ): Promise<number> => {

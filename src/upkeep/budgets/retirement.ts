@@ -8,7 +8,7 @@ import { type Holder, openHolders, silentSince } from '../../domain/budgets/hold
 import type { RetirementRow } from '../../domain/budgets/retirement.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable } from '../../log/port.ts'
-import { type BudgetLedger, BudgetScribe, LEASE_MS, statementOf } from '../../state/budgets/budgets.ts'
+import { type BudgetLedger, BudgetWriter, LEASE_MS, statementOf } from '../../state/budgets/budgets.ts'
 import { partsOf } from './retirement-parts.ts'
 import { beyondReported, sumKey, unsettledOf } from './unsettled-spending.ts'
 
@@ -70,14 +70,14 @@ interface Due {
 }
 
 class Retiring {
-  readonly #scribe: BudgetScribe
+  readonly #scribe: BudgetWriter
   readonly #stopping = new AbortController()
   /** When the retirement that was first found due is handled here, by tenant and instance. */
   readonly #whenMs = new Map<string, number>()
   #running: Promise<void> | null = null
 
   constructor(private readonly deps: RetirementDeps) {
-    this.#scribe = new BudgetScribe(deps, deps.newEpoch())
+    this.#scribe = new BudgetWriter(deps, deps.newEpoch())
   }
 
   run(): Promise<void> {

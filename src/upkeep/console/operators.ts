@@ -3,7 +3,12 @@
 import { type OperatorRow, operatorNamed } from '../../domain/access/operator.ts'
 import { Rejection } from '../../domain/kernel/rejection.ts'
 import { type Passwords, TooManyHashes } from '../../lib/crypto/passwords.ts'
-import { nameDigests, openOperator, openOperatorSoon, sealOperator } from '../../state/data-keys/operator-secrets.ts'
+import {
+  nameDigests,
+  openArrivingOperator,
+  openOperator,
+  sealOperator,
+} from '../../state/data-keys/operator-secrets.ts'
 import type { CommitResult, DataKeys, LiveState } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Attempt, LoginGuard } from './login-guard.ts'
@@ -72,7 +77,7 @@ export const createOperators = ({ live, dataKeys, passwords, guard, nameKeys }: 
     const hashOf = async (): Promise<string | null> => {
       operator = operatorNamed(live.control, digests)
       if (operator === undefined || live.refused.has(operator.id)) return null
-      return (await openOperatorSoon(dataKeys, operator))?.password_hash ?? null
+      return (await openArrivingOperator(dataKeys, operator))?.password_hash ?? null
     }
     const whenDue = () => {
       guard.begin(attempt)
@@ -90,7 +95,7 @@ export const createOperators = ({ live, dataKeys, passwords, guard, nameKeys }: 
     }
   },
   isPasswordOf(row, password) {
-    const hashOf = async () => (await openOperatorSoon(dataKeys, row))?.password_hash ?? null
+    const hashOf = async () => (await openArrivingOperator(dataKeys, row))?.password_hash ?? null
     const verified = passwords.verify(password, hashOf, () => {})
     return verified.catch((error: unknown) => {
       throw busy(error)

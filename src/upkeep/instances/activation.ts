@@ -46,12 +46,12 @@ const activate = async (deps: ActivationDeps, signal: AbortSignal): Promise<void
   const isActive = () => (live.control.table('chain').get(CHAIN_ROW)?.schema_version ?? 1) >= version
   if (!isActive()) await sleep(deps.listenMs ?? LISTEN_MS, signal)
   while (!signal.aborted && !isActive()) {
-    const known = instances.list().map(({ event_version }) => event_version)
+    const announced = instances.list().map(({ event_version }) => event_version)
     try {
-      if (known.every((one) => one >= version)) {
+      if (announced.every((one) => one >= version)) {
         await commit({
           actor: { type: 'system', id: 'schema' },
-          decide: (state) => decideChain(state, { do: 'activate', version, known }),
+          decide: (state) => decideChain(state, { do: 'activate', version, announced }),
         })
       }
     } catch (error) {

@@ -1,6 +1,6 @@
 // What instances announce beside how far they have folded: open breakers, when breakers were cleared, and failed
 // logins.
-import type { ToldFailures } from '../../state/indexes/failed-logins.ts'
+import type { AnnouncedFailures } from '../../state/indexes/failed-logins.ts'
 import type { InstanceAnnounced } from './instance-announced.ts'
 
 export interface AnnouncementPorts {
@@ -16,8 +16,8 @@ export interface AnnouncementPorts {
    */
   readonly onBreakersCleared?: (atMs: number) => boolean
   /** The same for failed logins. */
-  readonly failedLogins?: () => readonly ToldFailures[]
-  readonly onFailedLogins?: (instance: string, announced: readonly ToldFailures[]) => void
+  readonly failedLogins?: () => readonly AnnouncedFailures[]
+  readonly onFailedLogins?: (instance: string, announced: readonly AnnouncedFailures[]) => void
 }
 
 type Announced = Pick<InstanceAnnounced, 'open_breakers' | 'breakers_cleared_ms' | 'failed_logins'>

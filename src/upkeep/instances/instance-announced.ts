@@ -2,7 +2,7 @@
 // for a day.
 import { described } from '../../domain/kernel/fields.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
-import { ToldList } from '../../state/indexes/failed-logins.ts'
+import { AnnouncedList } from '../../state/indexes/failed-logins.ts'
 
 /** At most so many are announced: the announcement stays small. */
 export const MOST_OPEN_BREAKERS = 64
@@ -30,6 +30,6 @@ export const InstanceAnnounced = t.Object({
         'its own since.',
     }),
   ),
-  failed_logins: t.Optional(described(ToldList, 'Who failed to log in there, by digests.')),
+  failed_logins: t.Optional(described(AnnouncedList, 'Who failed to log in there, by digests.')),
 })
 export type InstanceAnnounced = Static<typeof InstanceAnnounced>

@@ -7,7 +7,7 @@ import { Value } from '../../lib/schema/schema.ts'
 import { readEnvelope, writeEnvelope } from '../../log/envelope.ts'
 import { type EventLog, LogUnavailable } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
-import { Changed } from '../../state/condition.ts'
+import { Condition } from '../../state/condition.ts'
 import type { LiveChain } from '../../state/live-chain.ts'
 import { type AnnouncementPorts, announcedNow, applyAnnouncement } from './gossip.ts'
 import { InstanceAnnounced } from './instance-announced.ts'
@@ -89,7 +89,7 @@ class Announcements implements Instances {
   readonly #epoch = crypto.randomUUID()
   readonly #others: PeerInstances
   readonly #history: StateHistory
-  readonly #changed = new Changed()
+  readonly #changed = new Condition()
   readonly #closing = new AbortController()
   readonly #stops: (() => void)[]
   readonly #work: Promise<unknown>
@@ -176,7 +176,7 @@ class Announcements implements Instances {
   async close(): Promise<void> {
     this.#closing.abort()
     for (const stop of this.#stops) stop()
-    this.#changed.tell()
+    this.#changed.notify()
     await this.#work
   }
 
@@ -205,7 +205,7 @@ class Announcements implements Instances {
     const atMs = performance.now() + inMs
     if (this.#dueAtMs !== null && this.#dueAtMs <= atMs) return
     this.#dueAtMs = atMs
-    this.#changed.tell()
+    this.#changed.notify()
   }
 
   async #announceForEver(): Promise<void> {
@@ -246,7 +246,7 @@ class Announcements implements Instances {
         const end = await log.end(INSTANCES, 0)
         for await (const batch of log.read(INSTANCES, 0, end, signal)) {
           for (const { value } of batch) this.#receive(value)
-          this.#changed.tell()
+          this.#changed.notify()
         }
       } catch (error) {
         if (!(error instanceof LogUnavailable) && !signal.aborted) diagnostics.warn('instances_read_failed', { error })

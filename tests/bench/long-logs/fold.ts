@@ -22,7 +22,14 @@ const fold = async (dataDir: string): Promise<void> => {
   const emptyBytes = process.memoryUsage.rss()
   const startMs = performance.now()
   const ahead = { ...LOG_MODULE, logOptions: { adapter: 'embedded', dataDir, retentionMs: null } }
-  const live = await openLiveState({ log, macKey, dataDir: null, nowMs: Date.now, diagnostics: quiet, ahead })
+  const live = await openLiveState({
+    log,
+    macKey,
+    dataDir: null,
+    nowMs: Date.now,
+    diagnostics: quiet,
+    readAhead: ahead,
+  })
   await live.ready()
   openKeyIndex(live)
   const tookMs = performance.now() - startMs

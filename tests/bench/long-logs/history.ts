@@ -21,10 +21,10 @@ const reader = { readerModule: import.meta.resolve('./past-reader.ts'), readerFu
 const startThread = () => startSnapshots({ ...LOG_MODULE, ...reader, logOptions, macKey, dataDir, diagnostics: quiet })
 let thread = startThread()
 
-const ask = async <Name extends QuestionName>(name: Name, question: Questions[Name]['ask']) => {
+const ask = async <Name extends QuestionName>(name: Name, question: Questions[Name]['parameters']) => {
   for (;;) {
     try {
-      return await thread.ask(name, question)
+      return await thread.query(name, question)
     } catch (error) {
       if (!(error instanceof HistoryUnavailable)) throw error
     }

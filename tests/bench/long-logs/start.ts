@@ -90,7 +90,7 @@ const start = async (dataDir: string, snapshotDir: string | null): Promise<Start
   const ahead = { ...LOG_MODULE, logOptions: { adapter: 'embedded', dataDir, retentionMs: null } }
   const startMs = performance.now()
   const cpu = process.cpuUsage()
-  const live = await openLiveState({ log, macKey, dataDir: snapshotDir, nowMs, diagnostics: quiet, ahead })
+  const live = await openLiveState({ log, macKey, dataDir: snapshotDir, nowMs, diagnostics: quiet, readAhead: ahead })
   await live.ready()
   const stateMs = performance.now() - startMs
   openKeyIndex(live)

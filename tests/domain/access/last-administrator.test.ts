@@ -1,6 +1,6 @@
 // Nobody locks everybody out: who has every scope, after which decisions.
 import { describe, expect, test } from 'bun:test'
-import { requireWayIn } from '../../../src/domain/access/last-administrator.ts'
+import { requireAdministrator } from '../../../src/domain/access/last-administrator.ts'
 import type { EventRecord } from '../../../src/domain/kernel/decision.ts'
 import { decideRevert } from '../../../src/domain/revert.ts'
 import { keyIssued, newWorld, refusal, tenantCreated } from '../world.ts'
@@ -20,10 +20,10 @@ const BASE = [tenantCreated('ten_a'), tenantCreated('ten_b'), keyIssued('key_1',
 const isRefused = (before: readonly EventRecord[], ...events: readonly EventRecord[]) => {
   const { state } = newWorld([...BASE, ...before])
   try {
-    requireWayIn(state, events, NOW)
+    requireAdministrator(state, events, NOW)
     return false
   } catch {
-    expect(refusal(() => requireWayIn(state, events, NOW))).toEqual(['conflict', null])
+    expect(refusal(() => requireAdministrator(state, events, NOW))).toEqual(['conflict', null])
     return true
   }
 }

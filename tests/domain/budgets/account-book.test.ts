@@ -49,7 +49,7 @@ test('two instances state 600 accounts at the same time, and both statements cou
       take('j.1', ofJ[n]!, 5_000 + n)
     }
   expect(known.statedMs).toBe(5_002)
-  expect([late.known, late.size]).toEqual([true, ACCOUNTS])
+  expect([late.isComplete, late.size]).toEqual([true, ACCOUNTS])
   for (const account of known.all()) expect(late.get(account.account)).toEqual({ ...account, stated_ms: 5_002 })
 })
 
@@ -79,9 +79,9 @@ test('an account of more holders than one record says is stated in several, each
   const events = stated.map((data): BudgetEvent => ({ type: 'account.stated', data }))
   const take = reader(late, FROM)
   take('i.1', events.slice(0, -1), 5_000)
-  expect(late.known).toBe(false)
+  expect(late.isComplete).toBe(false)
   take('i.1', events.slice(-1), 5_000)
-  expect([late.known, late.get(idOf(7))!.holders.size]).toEqual([true, HOLDERS])
+  expect([late.isComplete, late.get(idOf(7))!.holders.size]).toEqual([true, HOLDERS])
   for (const account of known.all()) expect(late.get(account.account)).toEqual({ ...account, stated_ms: 5_000 })
 })
 
@@ -90,9 +90,9 @@ test('a copy of a piece does not stand for one that is missing', () => {
   const [first, second, third] = pieces(whole(), FROM) as [BudgetEvent[], BudgetEvent[], BudgetEvent[]]
   const take = reader(late, FROM)
   for (const piece of [first, second, second]) take('i.1', piece, 5_000)
-  expect([late.known, late.isStated]).toEqual([false, false])
+  expect([late.isComplete, late.isStated]).toEqual([false, false])
   take('i.1', third, 5_001)
-  expect([late.known, late.size]).toEqual([true, ACCOUNTS])
+  expect([late.isComplete, late.size]).toEqual([true, ACCOUNTS])
 })
 
 test('who began a statement and stopped is forgotten, however many they are', () => {
@@ -103,7 +103,7 @@ test('who began a statement and stopped is forgotten, however many they are', ()
   for (let n = 1; n <= 100; n++) take(`dead.${n}`, all[0]!.slice(0, 1), 5_000)
   // Of the first nothing is kept: it would have to begin again.
   for (const piece of all.slice(1)) take('dead.0', piece, 5_001)
-  expect(late.known).toBe(false)
+  expect(late.isComplete).toBe(false)
   for (const piece of all) take('i.1', piece, 5_002)
-  expect(late.known).toBe(true)
+  expect(late.isComplete).toBe(true)
 })

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { ControlReader } from '../../../src/domain/control.ts'
 import { decideOverride, override } from '../../../src/domain/steering/override.ts'
-import { HISTORY_KEPT, LOOKED_EVERY } from '../../../src/domain/steering/override-row.ts'
+import { HISTORY_RETAINED, SWEPT_EVERY } from '../../../src/domain/steering/override-row.ts'
 import { newWorld } from '../world.ts'
 
 const NOW = Date.UTC(2026, 5, 1)
@@ -37,8 +37,8 @@ test('all rows are walked at few decisions only, however many stand or were supe
     state.apply(override.evolve(walked as unknown as ControlReader, event, meta))
   }
   for (let n = 0; n < 10_000; n++) evolve(n)
-  expect(walks).toBeLessThan(10_000 / (LOOKED_EVERY / 2))
-  expect(state.table('overrides').size).toBeLessThan(1_500 + HISTORY_KEPT + 2 * LOOKED_EVERY)
+  expect(walks).toBeLessThan(10_000 / (SWEPT_EVERY / 2))
+  expect(state.table('overrides').size).toBeLessThan(1_500 + HISTORY_RETAINED + 2 * SWEPT_EVERY)
 })
 
 test('what expired a day ago is not counted among the 10,000 that may stand', () => {

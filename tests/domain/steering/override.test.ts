@@ -5,11 +5,11 @@ import { canonicalJson, RowSetDigest } from '../../../src/domain/kernel/tables.t
 import { requireThawed, requireWriteThawed } from '../../../src/domain/steering/freeze.ts'
 import { decideOverride, type OverrideCommand } from '../../../src/domain/steering/override.ts'
 import {
-  HISTORY_KEPT,
+  HISTORY_RETAINED,
   inForce,
   isInForce,
-  LOOKED_EVERY,
   overrideKey,
+  SWEPT_EVERY,
   TAKEN_BACK_RETAINED,
 } from '../../../src/domain/steering/override-row.ts'
 import { keyIssued, modelCreated, newWorld, providerCreated, refusal, tenantCreated, type World } from '../world.ts'
@@ -210,12 +210,12 @@ describe('what is kept of overrides', () => {
     const history = () =>
       [...w.state.table('overrides').rows()].map(([, row]) => row).filter((row) => row.superseded || !row.enabled)
     const lengths: number[] = []
-    for (let i = 0; i < HISTORY_KEPT + 4 * LOOKED_EVERY; i++) {
+    for (let i = 0; i < HISTORY_RETAINED + 4 * SWEPT_EVERY; i++) {
       does(w, kill(i % 2 === 0))
       lengths.push(history().length)
     }
-    expect(Math.max(...lengths)).toBeLessThan(HISTORY_KEPT + 2 * LOOKED_EVERY)
-    expect(Math.min(...lengths.slice(HISTORY_KEPT + 1))).toBeGreaterThanOrEqual(HISTORY_KEPT)
+    expect(Math.max(...lengths)).toBeLessThan(HISTORY_RETAINED + 2 * SWEPT_EVERY)
+    expect(Math.min(...lengths.slice(HISTORY_RETAINED + 1))).toBeGreaterThanOrEqual(HISTORY_RETAINED)
     expect(history().at(-1)?.revision).toBe([...w.state.table('overrides').rows()].at(-1)![1].revision)
     expect(inForce(w.state, 'block', 'model:guarded', null, NOW)).not.toBeNull()
     expect(inForce(w.state, 'kill', 'provider:prov_1', null, NOW)).toBeNull()
@@ -226,7 +226,7 @@ describe('what is kept of overrides', () => {
     const w = world()
     does(w, write({ kind: 'block', target: 'model:x', enabled: false }))
     // The next row is one at which they are looked through, and there are enough of them.
-    const rows = 5 * LOOKED_EVERY - 1
+    const rows = 5 * SWEPT_EVERY - 1
     for (let i = 1; i < rows; i++) does(w, write({ target: 'prov_1', enabled: false }))
     expect(w.state.table('overrides').size).toBe(rows)
     does(w, write({ kind: 'block', target: 'model:x', enabled: false }))
@@ -251,26 +251,26 @@ describe('what is kept of overrides', () => {
     by('ada', write({ ...block, enabled: false }))
     by('ada', write({ kind: 'block', target: 'model:own' }))
     by('ada', write({ kind: 'block', target: 'model:own', enabled: false }))
-    for (let i = 0; i < HISTORY_KEPT + 2 * LOOKED_EVERY; i++) by('ada', kill(i % 2 === 0))
+    for (let i = 0; i < HISTORY_RETAINED + 2 * SWEPT_EVERY; i++) by('ada', kill(i % 2 === 0))
     expect([deciding('model:seeded').length, deciding('model:own').length]).toEqual([1, 0])
     by('ada', write({ ...block, reason: 'again' }))
     by('ada', write({ ...block, enabled: false }))
-    for (let i = 0; i < HISTORY_KEPT + 2 * LOOKED_EVERY; i++) by('ada', kill(i % 2 === 0))
+    for (let i = 0; i < HISTORY_RETAINED + 2 * SWEPT_EVERY; i++) by('ada', kill(i % 2 === 0))
     expect(deciding('model:seeded')).toHaveLength(1)
     expect(w.state.digest()).toBe(digestOf(w))
-    const times = TAKEN_BACK_RETAINED + 2 * LOOKED_EVERY
+    const times = TAKEN_BACK_RETAINED + 2 * SWEPT_EVERY
     for (let i = 0; i < times; i++) {
       by('bootstrap', write({ kind: 'block', target: `model:m${i}` }))
       by('ada', write({ kind: 'block', target: `model:m${i}`, enabled: false }))
     }
     expect([deciding('model:seeded').length, deciding(`model:m${times - 1}`).length]).toEqual([0, 1])
-    expect(w.state.table('overrides').size).toBeLessThan(HISTORY_KEPT + TAKEN_BACK_RETAINED + 4 * LOOKED_EVERY)
+    expect(w.state.table('overrides').size).toBeLessThan(HISTORY_RETAINED + TAKEN_BACK_RETAINED + 4 * SWEPT_EVERY)
     expect(w.state.digest()).toBe(digestOf(w))
   })
 
   test('rows that expired a day ago in log time make room once many stand', () => {
     const w = world()
-    const many = 4 * LOOKED_EVERY - 1
+    const many = 4 * SWEPT_EVERY - 1
     for (let i = 0; i < many; i++) does(w, write({ kind: 'block', target: `model:m${i}`, expires_at: at(NOW + 1) }))
     expect(w.state.table('overrides').size).toBe(many)
     const events = decideOverride(w.state, write({ kind: 'block', target: 'model:last' }))

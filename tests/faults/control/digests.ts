@@ -64,7 +64,7 @@ export const foldedInThreeWays = async (world: World, decisions: number): Promis
         writeSnapshot(dataDir, await foldAgain(log, macKey, new AbortController().signal), Date.now())
     }
     const end = await log.end(CONTROL, 0)
-    await one.live.changed.until(() => one.live.next >= end, 60_000)
+    await one.live.condition.until(() => one.live.next >= end, 60_000)
     const { counts, digest: incremental } = one.live.status()
     const replayed = await foldAgain(log, macKey, new AbortController().signal)
     const restarted = await openInstance('c', forRestarted, { dataDir })

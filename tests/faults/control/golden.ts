@@ -55,7 +55,7 @@ const mismatch = async (world: World, name: string): Promise<string | null> => {
     const replay = await foldAgain(log, macKey, new AbortController().signal)
     const { live, close } = await openInstance('golden', log)
     await live.ready()
-    await live.changed.until(() => live.next >= records.length, FOLDED_WITHIN_MS)
+    await live.condition.until(() => live.next >= records.length, FOLDED_WITHIN_MS)
     const followed = live.status()
     await close()
     const expected = header.digests[FOLD_VERSION]

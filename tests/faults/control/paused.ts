@@ -52,7 +52,7 @@ export const paused = async (pauseMs: number, commands: number, options: RaceLog
     const outcomes = JSON.parse(answer) as string[]
     await child.exited
     const end = await log.end('gateway.control.v1', 0)
-    await editor.live.changed.until(() => editor.live.next >= end, 10_000)
+    await editor.live.condition.until(() => editor.live.next >= end, 10_000)
     const names = slugs.map((slug) => editor.live.control.table('tenants').get(`ten_${slug}`)!.name)
     const stale = names.filter((name) => name !== 'edited').length
     const wrongly = outcomes.filter((outcome) => outcome === 'changed').length

@@ -73,7 +73,7 @@ const MALFORMED: readonly (readonly [string, EventRecord])[] = [
 ]
 
 const settle = (instances: readonly Instance[], end: number) =>
-  Promise.all(instances.map(({ live }) => live.changed.until(() => live.next >= end, 10_000)))
+  Promise.all(instances.map(({ live }) => live.condition.until(() => live.next >= end, 10_000)))
 
 /** Puts in every kind so often; between them an instance works on. Closes the world. */
 export const poison = async (world: World, rounds: number): Promise<readonly Figure[]> => {

@@ -109,7 +109,7 @@ export const agreeing = async (
 ): Promise<{ equal: number; of: number }> => {
   const log = world.view()
   const end = await log.end(CONTROL, 0)
-  await Promise.all(instances.map(({ live }) => live.changed.until(() => live.next >= end, 10_000)))
+  await Promise.all(instances.map(({ live }) => live.condition.until(() => live.next >= end, 10_000)))
   const replay = await foldAgain(log, macKey, new AbortController().signal)
   await log.close()
   const digest = replay.state.digest()

@@ -4,7 +4,7 @@ import type { PolicyRow } from '../../../src/domain/steering/policy.ts'
 import { type Intent, readIntent } from '../../../src/inference/intent/intent.ts'
 import type { PlanInput } from '../../../src/inference/plan/plan.ts'
 import { BUILT_IN, effectivePolicy } from '../../../src/inference/plan/policies.ts'
-import { type Frame, type Signals, STILL, UNSEEN } from '../../../src/state/health/frame.ts'
+import { type Frame, type Signals, STILL, UNOBSERVED } from '../../../src/state/health/frame.ts'
 import {
   type EndpointScope,
   NO_OVERRIDES,
@@ -48,8 +48,8 @@ export const overridesOf = (fields: Partial<OverridesInForce>): OverridesInForce
 
 /** A frame in which these were seen, by model id. */
 export const frameOf = (seen: Readonly<Record<string, Partial<Signals>>>, number = 7): Frame => {
-  const signals = new Map(Object.entries(seen).map(([id, fields]) => [id, { ...UNSEEN, ...fields }]))
-  return { number, atMs: 1_760_000_000_000, signals: (id) => signals.get(id) ?? UNSEEN }
+  const signals = new Map(Object.entries(seen).map(([id, fields]) => [id, { ...UNOBSERVED, ...fields }]))
+  return { number, atMs: 1_760_000_000_000, signals: (id) => signals.get(id) ?? UNOBSERVED }
 }
 
 export const planInput = ({

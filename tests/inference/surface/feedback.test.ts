@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { FeedbackGiven } from '../../../src/domain/events/feedback.ts'
 import type { FoundRequest, RequestLookup } from '../../../src/inference/surface/request-search.ts'
-import { ServedRequests } from '../../../src/state/indexes/recent-requests.ts'
+import { RecentRequests } from '../../../src/state/indexes/recent-requests.ts'
 import { startUpstream } from '../../services/upstream.ts'
 import { entry, READ_KEY, type TestGateway, testGateway } from '../gateway.ts'
 
@@ -290,10 +290,10 @@ test('S37: the largest feedback that is taken is a small record, and one that is
 })
 
 test('S37: the memory of served requests is bounded, and a label forgets only its own', () => {
-  const memory = new ServedRequests(2)
-  memory.note('req_1', 'label', 'ten_1')
-  memory.note('req_2', 'label', 'ten_1')
-  memory.note('req_3', 'req_3', 'ten_1')
+  const memory = new RecentRequests(2)
+  memory.add('req_1', 'label', 'ten_1')
+  memory.add('req_2', 'label', 'ten_1')
+  memory.add('req_3', 'req_3', 'ten_1')
   expect(memory.find('req_1', 'ten_1')).toBeNull()
   expect(memory.find('label', 'ten_1')).toMatchObject({ id: 'req_2' })
   expect(memory.find('req_3', 'ten_2')).toBe('foreign')

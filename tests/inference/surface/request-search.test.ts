@@ -8,7 +8,7 @@ import {
   type RequestRow,
 } from '../../../src/inference/surface/request-search.ts'
 import { newId } from '../../../src/lib/crypto/ids.ts'
-import { ServedRequests } from '../../../src/state/indexes/recent-requests.ts'
+import { RecentRequests } from '../../../src/state/indexes/recent-requests.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 20)
 const MINUTE_MS = 60_000
@@ -23,7 +23,7 @@ const world = (
   rows: (nth: number) => readonly Row[] = () => [],
   { isKnown = false, behindMs = 0 }: { isKnown?: boolean; behindMs?: number | null } = {},
 ) => {
-  const served = new ServedRequests(8)
+  const served = new RecentRequests(8)
   const leaving = new AbortController()
   const made = { served, leaving, reads: 0, ask }
   const requestLookup = { isKnown: async () => isKnown, behindMs: async () => behindMs }
@@ -59,7 +59,7 @@ describe('a request that was answered a moment ago', () => {
     const { served, ask } = world((nth) =>
       nth > 2 ? [rowOf(older, 'mine'), rowOf(newer, 'mine')] : [rowOf(older, 'mine')],
     )
-    served.note(newer, 'mine', 'ten_1')
+    served.add(newer, 'mine', 'ten_1')
     expect(await ask('mine', { tenantId: null })).toMatchObject({ id: newer })
   })
 
@@ -73,7 +73,7 @@ describe('a request that was answered a moment ago', () => {
   test('of another tenant that this process served is not there at once', async () => {
     const id = idOfAge(100)
     const log = world()
-    log.served.note(id, id, 'ten_2')
+    log.served.add(id, id, 'ten_2')
     expect(await thrown(log.ask(id))).toEqual(NOT_FOUND)
     expect(log.reads).toBe(2)
   })
@@ -107,7 +107,7 @@ describe('an older id', () => {
   test('of a request that is still being answered is no 404, wherever it is', async () => {
     expect(await thrown(world(undefined, { isKnown: true }).ask(old))).toEqual(LATER)
     const here = world()
-    here.served.note(old, 'mine', 'ten_1')
+    here.served.add(old, 'mine', 'ten_1')
     for (const name of [old, 'mine']) expect(await thrown(here.ask(name))).toEqual(LATER)
   }, 20_000)
 
@@ -139,5 +139,5 @@ test('what feedback is about is read after it is asked how far the request log i
   }
   const { signal } = new AbortController()
   const asked = { idOrLabel: 'mine', tenantId: 'ten_1', atMs: NOW_MS, signal, param: null }
-  expect(await findRequest(asked, { served: new ServedRequests(8), requestLookup })).toMatchObject({ id: newer })
+  expect(await findRequest(asked, { served: new RecentRequests(8), requestLookup })).toMatchObject({ id: newer })
 })

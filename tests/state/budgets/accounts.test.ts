@@ -82,7 +82,7 @@ test('a further attempt asks its accounts in the order in which a first one does
   again.endAttempt({ nanoUsd: 60, tokens: 1, exact: true })
   const dear = { nanoUsd: 200, tokens: 1 }
   const refused = [await again.reserve('prov_2', 'one', dear), await first.reserve('prov_2', 'one', dear)]
-  expect(refused.map((each) => each?.open.line.row.id)).toEqual(['bud_prov_2', 'bud_prov_2'])
+  expect(refused.map((each) => each?.open.budget.row.id)).toEqual(['bud_prov_2', 'bud_prov_2'])
 })
 
 test('a request that ended while it waited is not made again in the window that the log is in', async () => {

@@ -5,7 +5,7 @@ import type { MemoryFaults } from '../../../src/log/memory.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'
-import { BudgetScribe } from '../../../src/state/budgets/writer.ts'
+import { BudgetWriter } from '../../../src/state/budgets/writer.ts'
 import { eventually } from '../../services/eventually.ts'
 import { type BudgetWorld, budgetRow, NOON_MS, TENANT } from './world.ts'
 import { worldsClosedAfterEach } from './worlds.ts'
@@ -103,7 +103,7 @@ test('each request falls under the budgets of its tenant, key, endpoint scope, p
   const of = (key: string, slug: string | null) => budgets.of(TENANT, key, slug, world.nowMs)!
   const bound = (nanoUsd: number) => ({ nanoUsd, tokens: 1 })
   const refusedBy = async (request: RequestBudgets, provider: string, model: string, nanoUsd: number) =>
-    (await request.reserve(provider, model, bound(nanoUsd)))?.open.line.row.scope.type ?? null
+    (await request.reserve(provider, model, bound(nanoUsd)))?.open.budget.row.scope.type ?? null
   expect(await refusedBy(of('key_1', 'support'), 'prov_1', 'gpt', 21)).toBe('model')
   expect(await refusedBy(of('key_1', 'support'), 'prov_1', 'other', 31)).toBe('provider')
   expect(await refusedBy(of('key_1', 'support'), 'prov_2', 'other', 41)).toBe('endpoint')
@@ -182,10 +182,10 @@ test('answers that are lost, records that come twice, appends that fail: in the 
     if (typeof request === 'string') continue
     spent += settle(request, i % 50)[0]?.nano_usd ?? 0
     const [own] = instances[i % 2]!.leases.opens.values()
-    if (i % 10 === 0) instances[i % 2]!.leases.tell(own!)
+    if (i % 10 === 0) instances[i % 2]!.leases.report(own!)
   }
   expect(spent).toBeGreaterThan(0)
-  for (const budgets of instances) for (const open of budgets.leases.opens.values()) budgets.leases.tell(open)
+  for (const budgets of instances) for (const open of budgets.leases.opens.values()) budgets.leases.report(open)
   const [reader] = [world.open('k')]
   await reader!.caughtUp(TENANT, 5_000)
   await eventually('told', async () => {
@@ -200,7 +200,7 @@ test('thresholds that are reached are told once, the soft limit too', async () =
   const world = worldOf(row)
   const instances = ['i', 'j'].map((name) => world.open(name))
   settle((await reserve(world, instances[0]!, 60)) as RequestBudgets, 60)
-  for (const open of instances[0]!.leases.opens.values()) instances[0]!.leases.tell(open)
+  for (const open of instances[0]!.leases.opens.values()) instances[0]!.leases.report(open)
   await instances[1]!.caughtUp(TENANT, 5_000)
   await eventually('alerted', async () => {
     const [account] = instances[1]!.leases.ledger.accounts(TENANT)!.all()
@@ -236,13 +236,13 @@ test('an instance that is retired while it lives goes on in another name, and th
   settle((await reserve(world, budgets, 100)) as RequestBudgets, 30)
   const open = (await reserve(world, budgets, 100)) as RequestBudgets
   const before = budgets.leases.holder
-  const scribe = new BudgetScribe({ log: world.log, instance: 'j', nowMs: () => world.nowMs }, 'scribe')
+  const scribe = new BudgetWriter({ log: world.log, instance: 'j', nowMs: () => world.nowMs }, 'scribe')
   const data = { instance: 'i', before_ms: world.nowMs + 1, reason: 'operator' as const, orphaned: [] }
   await scribe.append(TENANT, [{ type: 'instance.retired', data }], other.leases.ledger)
   await eventually('in another name', () => budgets.leases.holder !== before)
   settle((await reserve(world, budgets, 50)) as RequestBudgets, 20)
   settle(open, 40)
-  for (const each of budgets.leases.opens.values()) budgets.leases.tell(each)
+  for (const each of budgets.leases.opens.values()) budgets.leases.report(each)
   await eventually('all is told', async () => {
     const [account] = other.leases.ledger.accounts(TENANT)?.all() ?? []
     return account !== undefined && spentOf(account).nano_usd === 90 ? true : null
@@ -272,7 +272,7 @@ test('what is only counted is counted in its window, also when it ends after it'
   world.nowMs += DAY_MS
   await eventually('what is over is let go of', () => rounds > 1)
   settle(request, 10)
-  budgets.leases.tell(open!)
+  budgets.leases.report(open!)
   await eventually('told', () => (budgets.leases.ledger.account(TENANT, open!.account) === undefined ? null : true))
   expect(spentOf(budgets.leases.ledger.account(TENANT, open!.account)!).nano_usd).toBe(10)
 })

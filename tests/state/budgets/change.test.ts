@@ -40,7 +40,7 @@ const toldOf = (budgets: OpenBudgets): number => {
 /** All of them have the account open, and what they have spent so far is told: 1 each. */
 const open = async (world: BudgetWorld, ...all: OpenBudgets[]) => {
   for (const each of all) expect(await spend(world, each, 1)).toBe('spent it')
-  for (const each of all) for (const account of each.leases.opens.values()) each.leases.tell(account)
+  for (const each of all) for (const account of each.leases.opens.values()) each.leases.report(account)
   for (const each of all) await eventually('all have told', () => toldOf(each) === all.length)
 }
 

@@ -85,7 +85,7 @@ test('a clock that was ahead and goes back finds its window as it left it', asyn
   aheadMs = 0
   expect(await reserve(world, budgets, 60)).toBe('spent')
   settle(await reserve(world, budgets, 40), 40).outcomeWas('recorded')
-  for (const open of budgets.leases.opens.values()) budgets.leases.tell(open)
+  for (const open of budgets.leases.opens.values()) budgets.leases.report(open)
   await eventually('all is told', () => (spentOf(accountOf(budgets)).nano_usd === 100 ? true : null))
 }, 20_000)
 

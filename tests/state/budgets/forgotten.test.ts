@@ -6,7 +6,7 @@ import type { EventLog } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import { BudgetLedger } from '../../../src/state/budgets/ledger.ts'
-import { BudgetScribe, statementOf } from '../../../src/state/budgets/writer.ts'
+import { BudgetWriter, statementOf } from '../../../src/state/budgets/writer.ts'
 import { quiet } from '../support.ts'
 import { type BudgetWorld, budgetRow, NOON_MS, TENANT } from './world.ts'
 import { worldsClosedAfterEach } from './worlds.ts'
@@ -37,7 +37,7 @@ const spent = async () => {
 }
 
 const state = async (world: BudgetWorld, budgets: OpenBudgets): Promise<void> => {
-  const scribe = new BudgetScribe({ log: world.log, instance: 's', nowMs: () => world.nowMs }, String(world.nowMs))
+  const scribe = new BudgetWriter({ log: world.log, instance: 's', nowMs: () => world.nowMs }, String(world.nowMs))
   await scribe.append(TENANT, statementOf(budgets.leases.ledger, TENANT), budgets.leases.ledger)
 }
 
@@ -130,7 +130,7 @@ test('who needs all that is kept reads each partition that holds something, and 
   const ledger = new BudgetLedger({
     ...{ log: watched, partitions, diagnostics: quiet, nowMs: () => NOON_MS, onFolded: () => {} },
   })
-  const scribe = new BudgetScribe({ log, instance: 'gone', nowMs: () => NOON_MS }, 'once')
+  const scribe = new BudgetWriter({ log, instance: 'gone', nowMs: () => NOON_MS }, 'once')
   const window = { budget_id: 'bud_1', window_start_ms: 0, window_end_ms: null }
   const terms = { height: 1, limit_nano_usd: 1_000, limit_tokens: null, enforcement: 'hard' } as const
   const data = { account: 'bud_1/0-', ...window, ...terms }

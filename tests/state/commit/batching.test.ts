@@ -1,16 +1,16 @@
 import { expect, test } from 'bun:test'
 import { Batching } from '../../../src/state/commit/queue.ts'
-import { Changed } from '../../../src/state/condition.ts'
+import { Condition } from '../../../src/state/condition.ts'
 
 /** A `Changed` that says how long it was waited on, and never lets the time run out by itself. */
 const patient = () => {
-  const changed = new Changed()
+  const changed = new Condition()
   const limits: number[] = []
   const until = (holds: () => boolean, limitMs: number) => {
     limits.push(limitMs)
     return changed.until(holds, 60_000)
   }
-  return { limits, gathering: new Batching({ until }), tell: () => changed.tell() }
+  return { limits, gathering: new Batching({ until }), tell: () => changed.notify() }
 }
 
 test('an append waits a moment for as many as the last one carried, and no longer than for those', async () => {
@@ -39,7 +39,7 @@ test('it waits once for each append, and not at all when enough are there', asyn
 })
 
 test('those who do not come are waited for once', async () => {
-  const gathering = new Batching(new Changed())
+  const gathering = new Batching(new Condition())
   gathering.carried(9)
   expect(await gathering.waited(() => 1)).toBe(true)
   expect(await gathering.waited(() => 1)).toBe(false)

@@ -145,7 +145,7 @@ describe('a commit', () => {
     expect(new Set(results.map(({ revision }) => revision)).size).toBe(1)
     expect(results.filter(({ repeated }) => repeated)).toHaveLength(1)
     await Promise.all(
-      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 20_000)),
+      instances.map(({ live }) => live.condition.until(() => live.next === log.records(CONTROL).length, 20_000)),
     )
     expect(instances.map(({ live }) => live.status().counts.counted)).toEqual([2, 2])
   })
@@ -288,7 +288,7 @@ describe('a commit', () => {
     const outcomes = await Promise.allSettled(instances.map(({ queue }) => queue.commit(createTenant('same'))))
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
     await Promise.all(
-      instances.map(({ live }) => live.changed.until(() => live.next === log.records(CONTROL).length, 20_000)),
+      instances.map(({ live }) => live.condition.until(() => live.next === log.records(CONTROL).length, 20_000)),
     )
     expect(instances[0]!.live.status().digest).toBe(instances[1]!.live.status().digest)
   })

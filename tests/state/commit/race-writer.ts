@@ -78,7 +78,7 @@ const main = async ({ log: options, name, commands, atOnce }: RaceTask): Promise
   // The parent says where the log ended once all are done.
   for await (const line of console) {
     const end = Number(line)
-    await live.changed.until(() => live.next >= end, 10_000)
+    await live.condition.until(() => live.next >= end, 10_000)
     const { tip, digest, offset: next } = live.status()
     say({ tip, digest, next, losses: queue.status().losses, turns: queue.status().turns })
     break

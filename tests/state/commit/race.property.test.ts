@@ -150,13 +150,13 @@ const race = async (scripts: readonly WriterScript[], limitMs: number) => {
             throw error
           },
         )
-        const died = live.changed
+        const died = live.condition
           .until(() => faults[index]!.dead, 5_000)
           .then((): Told => ({ mark, outcome: 'dead', revision: null }))
         told.push(await Promise.race([result, died]))
       })
       // A process that died is noticed by polling: nothing of it tells anybody.
-      const watch = setInterval(() => faults[index]!.dead && live.changed.tell(), 5)
+      const watch = setInterval(() => faults[index]!.dead && live.condition.notify(), 5)
       await Promise.all(ended)
       clearInterval(watch)
     }),
@@ -166,7 +166,7 @@ const race = async (scripts: readonly WriterScript[], limitMs: number) => {
     length = log.records(CONTROL).length
   const end = log.records(CONTROL).length
   const alive = instances.filter((_, index) => !faults[index]!.dead)
-  for (const { live } of alive) await live.changed.until(() => live.next === end, 20_000)
+  for (const { live } of alive) await live.condition.until(() => live.next === end, 20_000)
   const replay = await foldAgain(log, macKey, new AbortController().signal)
   const states = alive.map(({ live }) => ({
     next: live.next,

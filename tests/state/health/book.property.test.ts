@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { breakerSettings } from '../../../src/state/health/breaker.ts'
 import type { CallEnding, HealthCall } from '../../../src/state/health/call.ts'
-import { UNSEEN } from '../../../src/state/health/frame.ts'
+import { UNOBSERVED } from '../../../src/state/health/frame.ts'
 import { foldFrame, type SignalRows } from '../../../src/state/health/frames.ts'
 import { entry } from '../../inference/gateway.ts'
 import { world } from './world.ts'
@@ -91,7 +91,7 @@ test('any interleaving keeps the promises', () => {
         number = event.data.number
       }
       expect(number).toBe(last.number)
-      for (const { modelId } of ROWS) expect(rows.get(modelId) ?? UNSEEN).toEqual(last.signals(modelId))
+      for (const { modelId } of ROWS) expect(rows.get(modelId) ?? UNOBSERVED).toEqual(last.signals(modelId))
     }),
     { numRuns: 300 },
   )

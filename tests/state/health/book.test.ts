@@ -161,10 +161,10 @@ describe('the breaker', () => {
     const here = world([ALPHA])
     here.fail(ALPHA, 5)
     const elsewhere = here.book.clearedMs + 5
-    expect(here.book.heardCleared(elsewhere)).toBe(true)
+    expect(here.book.applyCleared(elsewhere)).toBe(true)
     expect(signals(here).breaker).toBe('closed')
     here.fail(ALPHA, 5)
-    expect(here.book.heardCleared(elsewhere)).toBe(false)
+    expect(here.book.applyCleared(elsewhere)).toBe(false)
     expect(signals(here).breaker).toBe('open')
     expect(here.book.clearedMs).toBe(elsewhere)
   })
@@ -172,7 +172,7 @@ describe('the breaker', () => {
   test('given a clock behind that of the instance where they were cleared before, then a reload here still is the newest', () => {
     const here = world([ALPHA])
     const ahead = here.book.clearBreakers() + 3_600_000
-    here.book.heardCleared(ahead)
+    here.book.applyCleared(ahead)
     expect(here.book.clearBreakers()).toBeGreaterThan(ahead)
   })
 

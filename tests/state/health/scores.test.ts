@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { headroomOf } from '../../../src/state/health/call.ts'
-import { type Signals, UNSEEN } from '../../../src/state/health/frame.ts'
-import { knownScores, ranks, type ScoreWeights, scores } from '../../../src/state/health/scores.ts'
+import { type Signals, UNOBSERVED } from '../../../src/state/health/frame.ts'
+import { preparedScores, ranks, type ScoreWeights, scores } from '../../../src/state/health/scores.ts'
 
 const signals = fc.record({
   breaker: fc.constantFrom('closed' as const, 'open' as const, 'half_open' as const),
@@ -54,7 +54,7 @@ test('every component and every rank lies in [0, 1], whatever is compared', () =
 test('ranks by what is known beside the costs are those of the scores, exactly', () => {
   holds((all, by, metric) => {
     const costs = all.map(({ cost }) => cost)
-    expect(ranks(costs, knownScores(all, metric), by)).toEqual(scores(all, by, metric).map(({ rank }) => rank))
+    expect(ranks(costs, preparedScores(all, metric), by)).toEqual(scores(all, by, metric).map(({ rank }) => rank))
   })
 })
 
@@ -63,16 +63,16 @@ test('ranks are those that builds before recorded: a plan of the past is made ag
     const all = candidates.map(([cost, priority, breaker, health, ttftMs, e2eMs, feedback]) => ({
       cost,
       priority,
-      signals: { ...UNSEEN, breaker, health, ttftMs, e2eMs, feedback },
+      signals: { ...UNOBSERVED, breaker, health, ttftMs, e2eMs, feedback },
     }))
     const costs = all.map(({ cost }) => cost)
-    expect(ranks(costs, knownScores(all, metric), weights)).toEqual(recorded)
+    expect(ranks(costs, preparedScores(all, metric), weights)).toEqual(recorded)
     expect(scores(all, weights, metric).map(({ rank }) => rank)).toEqual(recorded)
   }
 })
 
 test('cheaper, faster, healthier, first and better liked each ranks higher, all else being equal', () => {
-  const base = { cost: 2, priority: 100, signals: { ...UNSEEN, ttftMs: 500, health: 0.8, feedback: 0 } }
+  const base = { cost: 2, priority: 100, signals: { ...UNOBSERVED, ttftMs: 500, health: 0.8, feedback: 0 } }
   const better = [
     { ...base, cost: 1 },
     { ...base, priority: 50 },

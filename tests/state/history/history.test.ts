@@ -107,16 +107,16 @@ describe('states of the past', () => {
     }
     const { signal } = new AbortController()
     const at = async (history: LogHistory, id: string) =>
-      (await history.answer({ name: 'past', moment: { id }, read: null })) as Questions['past']['answer']
+      (await history.answer({ name: 'past', moment: { id }, read: null })) as Questions['past']['reply']
     const open = () => new LogHistory({ log, macKey, checkpoints, signal, readPast: digestOf })
-    for (const offset of [0, 499, 700, 1_199]) expect((await at(open(), ids[offset]!))!.answer).toBe(expected[offset]!)
+    for (const offset of [0, 499, 700, 1_199]) expect((await at(open(), ids[offset]!))!.reply).toBe(expected[offset]!)
     // A snapshot of another chain lies about the same offset: it is not used, and goes.
     const other = memoryLog({ nowMs: Date.now })
     await writeChain(other, 650, 5)
     await writeChainStart(dataDir, await foldAgain(other, macKey, signal), checkpoints)
     const history = open()
     for (const offset of [1_199, 700, 649, 12, 700])
-      expect((await at(history, ids[offset]!))!.answer).toBe(expected[offset]!)
+      expect((await at(history, ids[offset]!))!.reply).toBe(expected[offset]!)
     expect(checkpoints.offsets()).toEqual([])
     expect(await at(history, 'f'.repeat(64))).toBeNull()
   })
@@ -159,10 +159,10 @@ describe('the thread', () => {
     const thread = startSnapshots({ ...LOG_MODULE, logOptions, macKey, dataDir, diagnostics: quiet, writes })
     closing.push(() => thread.stop())
     /** As a client would: what cannot be answered now is asked again. */
-    const ask = async <Name extends QuestionName>(name: Name, question: Questions[Name]['ask']) => {
+    const ask = async <Name extends QuestionName>(name: Name, question: Questions[Name]['parameters']) => {
       for (;;) {
         try {
-          return await thread.ask(name, question)
+          return await thread.query(name, question)
         } catch (error) {
           if (!(error instanceof HistoryUnavailable)) throw error
         }
@@ -179,7 +179,7 @@ describe('the thread', () => {
     const pages: number[] = []
     let wrong = 0
     for (let before: number | null = null; before !== 0; ) {
-      const { entries, total }: Questions['page']['answer'] = await ask('page', { before, skip: 0, limit: 1_000 })
+      const { entries, total }: Questions['page']['reply'] = await ask('page', { before, skip: 0, limit: 1_000 })
       expect(total).toBe(count)
       for (const [at, { offset, id, verdict }] of entries.entries()) {
         const expected = (before ?? count) - 1 - at
@@ -201,12 +201,12 @@ describe('the thread', () => {
     expect(record?.entry).toMatchObject({ offset: 10, id: added, decision: { parent: ids.at(-1) } })
     expect(thread.status()).toEqual({ next: null, problem: null })
     await thread.stop()
-    expect(thread.ask('record', { id: 1 })).rejects.toThrow(HistoryUnavailable)
+    expect(thread.query('record', { id: 1 })).rejects.toThrow(HistoryUnavailable)
   })
 
   test('refuses more questions than it can have open', async () => {
     const { thread } = await started(10)
-    const asked = Array.from({ length: 40 }, () => thread.ask('record', { id: 1 }).catch((error: unknown) => error))
+    const asked = Array.from({ length: 40 }, () => thread.query('record', { id: 1 }).catch((error: unknown) => error))
     const refused = (await Promise.all(asked)).filter((answer) => answer instanceof HistoryUnavailable)
     expect(refused).toHaveLength(8)
   })

@@ -93,7 +93,7 @@ test('a thread that has nothing to do ends, and is started for the next snapshot
 
   await instance.queue.commit(createTenant('unwritten'))
   const asked = nextRest()
-  const { total } = await snapshots.ask('page', { before: null, skip: 0, limit: 1 })
+  const { total } = await snapshots.query('page', { before: null, skip: 0, limit: 1 })
   await asked
   expect([total, written.length, rested.length]).toEqual([instance.live.next, 2, 3])
 
@@ -112,7 +112,7 @@ test('who may not rest, because somebody asks all the time, writes after a while
   await instance.queue.commit(createTenant('late'))
   let isWritten = false
   void more.then(() => (isWritten = true))
-  while (!isWritten) await snapshots.ask('page', { before: null, skip: 0, limit: 1 })
+  while (!isWritten) await snapshots.query('page', { before: null, skip: 0, limit: 1 })
   expect(written.at(-1)!.next).toBe(instance.live.next)
   await snapshots.stop()
 })

@@ -63,8 +63,8 @@ describe('the key index', () => {
     put(rowOf('key_4', 'key_4', { expires_at: '1970-01-01T00:00:01.000Z' }))
     // With a new text it is the same key.
     put(rowOf('key_5', 'rotated'))
-    expect(entries.map((entry) => index.stands(entry, 1_000))).toEqual([false, false, false, false, true])
-    expect(index.stands(entries[3]!, 999)).toBe(true)
+    expect(entries.map((entry) => index.isValid(entry, 1_000))).toEqual([false, false, false, false, true])
+    expect(index.isValid(entries[3]!, 999)).toBe(true)
   })
 
   test('answers what authentication needs, as one frozen object', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Value } from '../../../src/lib/schema/schema.ts'
-import { FailedLogins, ToldList } from '../../../src/state/indexes/failed-logins.ts'
+import { AnnouncedList, FailedLogins } from '../../../src/state/indexes/failed-logins.ts'
 
 const MINUTE_MS = 60_000
 const T = Date.UTC(2026, 10, 20)
@@ -54,11 +54,11 @@ describe('failed logins', () => {
     fail(two, 'a', T + 3)
     fail(two, 'a', T + 4)
     for (let i = 0; i < 3; i++) {
-      three.heard('one', one.told(T + 5), T + 5)
-      three.heard('two', two.told(T + 5), T + 5)
+      three.merge('one', one.announced(T + 5), T + 5)
+      three.merge('two', two.announced(T + 5), T + 5)
     }
     expect(fail(three, 'a', T + 6)).toMatchObject([{ subject: 'a', level: 1 }])
-    one.heard('three', three.told(T + 7), T + 7)
+    one.merge('three', three.announced(T + 7), T + 7)
     expect(one.lockedUntil(['a'], T + 7)).toBe(T + 6 + 15 * MINUTE_MS)
     // What was counted for that lockout is not counted again after it.
     expect(fail(one, 'a', T + 16 * MINUTE_MS)).toEqual([])
@@ -75,9 +75,9 @@ describe('failed logins', () => {
     fc.assert(
       fc.property(fc.array(told, { maxLength: 8 }), (list) => {
         const failures = new FailedLogins()
-        failures.heard('mad', list, T)
+        failures.merge('mad', list, T)
         expect(failures.lockedUntil(['a', 'b'], T) ?? T).toBeLessThanOrEqual(T + 1_441 * MINUTE_MS + MINUTE_MS)
-        expect(Value.Check(ToldList, failures.told(T))).toBe(true)
+        expect(Value.Check(AnnouncedList, failures.announced(T))).toBe(true)
       }),
     )
   })
@@ -88,7 +88,7 @@ describe('failed logins', () => {
     for (let i = 0; i < 20_000; i++) fail(failures, `u${i}`, T + 10 + i)
     expect(failures.size).toBe(10_000)
     expect(failures.lockedUntil(['victim'], T + 30_010)).not.toBeNull()
-    const told = failures.told(T + 30_010)
+    const told = failures.announced(T + 30_010)
     expect(told).toHaveLength(64)
     expect(JSON.stringify(told).length).toBeLessThan(16_384)
   })

@@ -177,7 +177,7 @@ describe('the start', () => {
     expect(instance.live.control.table('tenants').size).toBe(5)
     down = false
     log.wake()
-    await instance.live.changed.until(() => instance.live.status().phase === 'live', 20_000)
+    await instance.live.condition.until(() => instance.live.status().phase === 'live', 20_000)
     expect(instance.live.status().degraded).toBeNull()
   })
 

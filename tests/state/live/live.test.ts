@@ -123,7 +123,7 @@ describe('a log that loses its tail while it is followed', () => {
     await reader.live.ready()
     const digest = reader.live.status().digest
     await decide(log, second.id, [tenantCreated('after')])
-    await reader.live.changed.until(() => reader.live.refusal()?.includes('lost records') === true, 20_000)
+    await reader.live.condition.until(() => reader.live.refusal()?.includes('lost records') === true, 20_000)
     expect(reader.live.status()).toMatchObject({ phase: 'stopped', digest })
     expect(reader.live.control.table('tenants').size).toBe(3)
     await expect(reader.queue.commit(createTenant('x'))).rejects.toMatchObject({ kind: 'refused' })
@@ -150,7 +150,7 @@ describe('a log that loses its tail while it is followed', () => {
     const instance = await opened('a', log.view(), { confirmEveryMs: 10 })
     await instance.live.ready()
     log.truncate(CONTROL, 0, 2)
-    await instance.live.changed.until(() => instance.live.refusal()?.includes('no longer holds') === true, 20_000)
+    await instance.live.condition.until(() => instance.live.refusal()?.includes('no longer holds') === true, 20_000)
     expect(instance.live.control.table('tenants').size).toBe(3)
     expect(instance.live.status().phase).toBe('stopped')
   })
@@ -170,7 +170,7 @@ describe('a log that loses its tail while it is followed', () => {
     const enough = Promise.withResolvers<void>()
     folds = async (answer) => {
       await log.append(CONTROL, 0, [{ key: null, value: Buffer.from('no decision') }])
-      await live.changed.until(() => live.next > answer, 20_000)
+      await live.condition.until(() => live.next > answer, 20_000)
       if (++asked === 6) enough.resolve()
     }
     await enough.promise

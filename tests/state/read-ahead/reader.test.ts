@@ -101,7 +101,14 @@ interface Started {
 /** What a start on the log of a folder comes to. */
 const started = async (dataDir: string, ahead?: ReadAheadOptions): Promise<Started> => {
   const { said, diagnostics } = listening()
-  const live = await openLiveState({ log: embedded(dataDir), macKey, dataDir: null, nowMs, diagnostics, ahead })
+  const live = await openLiveState({
+    log: embedded(dataDir),
+    macKey,
+    dataDir: null,
+    nowMs,
+    diagnostics,
+    readAhead: ahead,
+  })
   closing.push(() => live.close())
   const refusal = await live.ready().then(
     () => null,
@@ -169,7 +176,7 @@ describe('a log that is read ahead', () => {
     const log = embedded(chain)
     const end = await log.end(CONTROL, 0)
     const until = end - RECENT_RECORDS
-    const deps = { log, macKey, diagnostics: quiet, ahead: aheadOf({ dataDir: chain }) }
+    const deps = { log, macKey, diagnostics: quiet, readAhead: aheadOf({ dataDir: chain }) }
     const records: (LogRecord | RecordRead)[] = []
     for await (const batch of controlBatches(deps, 0, until, new AbortController().signal)) {
       records.push(...batch)
@@ -203,7 +210,7 @@ describe('a log that is read ahead', () => {
     const marks = closing.folder()
     const log = embedded(chain)
     const ahead = aheadOf({ dataDir: chain, fails: 'silent', marks })
-    const live = await openLiveState({ log, macKey, dataDir: null, nowMs, diagnostics: quiet, ahead })
+    const live = await openLiveState({ log, macKey, dataDir: null, nowMs, diagnostics: quiet, readAhead: ahead })
     if (begun) await eventually('the thread reads', () => existsSync(join(marks, 'reading')))
     await live.close()
     expect(live.status()).toMatchObject({ phase: 'stopped', serves: false })

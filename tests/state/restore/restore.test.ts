@@ -8,9 +8,9 @@ import type { EventLog } from '../../../src/log/port.ts'
 import { CONTROL, foldAgain } from '../../../src/state/fold.ts'
 import { writeSnapshot } from '../../../src/state/history/snapshot.ts'
 import type { LiveDeps } from '../../../src/state/live-chain.ts'
-import { readKept, recordFiles, recordFrame, storedPosition } from '../../../src/state/restore/kept-records.ts'
+import { readStoredRecords, recordFiles, recordFrame, storedPosition } from '../../../src/state/restore/kept-records.ts'
 import { RECENT_RECORDS } from '../../../src/state/restore/recent-records.ts'
-import { keepRecords } from '../../../src/state/restore/record-keeper.ts'
+import { storeRecords } from '../../../src/state/restore/record-keeper.ts'
 import { appendTail, planRestore } from '../../../src/state/restore/restore.ts'
 import { writeTurn } from '../../../src/state/write-turns.ts'
 import { closedAfterEach } from '../../services/closing.ts'
@@ -29,7 +29,7 @@ const withChain = async (): Promise<MemoryLog> => {
 const keeping = async (log: EventLog, dataDir: string, more: Partial<LiveDeps> & { records?: number } = {}) => {
   const { records, ...rest } = more
   const instance = await openInstance('a', log, { dataDir, confirmEveryMs: 10, ...rest })
-  const stop = keepRecords({ live: instance.live, dataDir, diagnostics: quiet, records })
+  const stop = storeRecords({ live: instance.live, dataDir, diagnostics: quiet, records })
   let open = true
   const close = async () => {
     if (!open) return
@@ -50,7 +50,7 @@ const made = async (
 const bytesOf = (records: Iterable<{ value: Uint8Array | null }>) =>
   [...records].map(({ value }) => (value === null ? null : Buffer.from(value).toString('hex')))
 const restored = async (log: EventLog, dataDir: string) => {
-  const deps = { log, macKey, kept: readKept(dataDir), signal: forEver() }
+  const deps = { log, macKey, stored: readStoredRecords(dataDir), signal: forEver() }
   const plan = await planRestore(deps)
   if (plan.kind === 'lost') await appendTail(deps, plan.tail)
   return plan
@@ -65,7 +65,7 @@ describe('what is kept', () => {
       const { revision } = await instance.queue.commit(createTenant(slug))
       expect(storedPosition(dataDir)).toEqual({ next: log.records(CONTROL).length, tip: revision })
     }
-    expect(bytesOf(readKept(dataDir))).toEqual(bytesOf(log.records(CONTROL)))
+    expect(bytesOf(readStoredRecords(dataDir))).toEqual(bytesOf(log.records(CONTROL)))
   })
 
   test('goes on after a start, also after a torn frame, and begins anew after rubbish', async () => {
@@ -81,11 +81,11 @@ describe('what is kept', () => {
     await made(second, ['c'])
     await second.close()
     expect(readFileSync(newer).subarray(0, whole.length)).toEqual(whole)
-    expect(bytesOf(readKept(dataDir))).toEqual(bytesOf(log.records(CONTROL)))
+    expect(bytesOf(readStoredRecords(dataDir))).toEqual(bytesOf(log.records(CONTROL)))
     writeFileSync(newer, 'rubbish')
     const third = await keeping(log.view(), dataDir)
     await made(third, ['d'])
-    expect(bytesOf(readKept(dataDir))).toEqual(bytesOf(log.records(CONTROL)))
+    expect(bytesOf(readStoredRecords(dataDir))).toEqual(bytesOf(log.records(CONTROL)))
   })
 
   test('the newest records, in two files', async () => {
@@ -93,7 +93,7 @@ describe('what is kept', () => {
     const dataDir = folder()
     const instance = await keeping(log.view(), dataDir, { records: 4 })
     await made(instance, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'])
-    const kept = bytesOf(readKept(dataDir))
+    const kept = bytesOf(readStoredRecords(dataDir))
     expect(kept.length).toBeLessThanOrEqual(8)
     expect(kept.length).toBeGreaterThanOrEqual(4)
     expect(bytesOf(log.records(CONTROL)).slice(-kept.length)).toEqual(kept)
@@ -106,7 +106,7 @@ describe('what is kept', () => {
     const { said, diagnostics } = listening()
     const instance = await openInstance('a', log.view())
     closing.push(() => instance.close())
-    closing.push(keepRecords({ live: instance.live, dataDir: join(dataDir, 'missing'), diagnostics }))
+    closing.push(storeRecords({ live: instance.live, dataDir: join(dataDir, 'missing'), diagnostics }))
     await instance.live.ready()
     await made(instance, ['a'])
     expect(said.map(({ event }) => event)).toEqual(['control_records_not_kept'])
@@ -131,7 +131,7 @@ describe('a restored tail', () => {
     await instance.close()
     log.truncate(CONTROL, 0, cut)
 
-    const deps = { log, macKey, kept: readKept(dataDir), signal: forEver() }
+    const deps = { log, macKey, stored: readStoredRecords(dataDir), signal: forEver() }
     expect(await planRestore(deps)).toMatchObject({ kind: 'lost', end: cut, decisions: 2, newTip: before.tip })
     expect(log.records(CONTROL)).toHaveLength(cut) // a plan writes nothing
     expect(await restored(log, dataDir)).toMatchObject({ kind: 'lost' })
@@ -150,7 +150,7 @@ describe('a restored tail', () => {
     await made(instance, ['a', 'b', 'c'])
     const { tip, digest } = instance.live.status()
     log.truncate(CONTROL, 0, 2)
-    await instance.live.changed.until(() => instance.live.refusal()?.includes('no longer holds') === true, 20_000)
+    await instance.live.condition.until(() => instance.live.refusal()?.includes('no longer holds') === true, 20_000)
     expect(instance.live.status()).toMatchObject({ degradation: 'suspected', phase: 'stopped' })
     expect(instance.live.refusal()).toContain('gateway log restore')
     expect(storedPosition(dataDir)?.tip).toBe(tip) // what was lost is not forgotten
@@ -208,7 +208,7 @@ describe('a restored tail', () => {
 
 describe('nothing is appended', () => {
   const refusal = async (log: EventLog, dataDir: string) => {
-    const plan = await planRestore({ log, macKey, kept: readKept(dataDir), signal: forEver() })
+    const plan = await planRestore({ log, macKey, stored: readStoredRecords(dataDir), signal: forEver() })
     return plan.kind === 'refused' ? plan.reason : plan.kind
   }
   const lost = async (more: { records?: number } = {}) => {
@@ -248,7 +248,7 @@ describe('nothing is appended', () => {
     const { log, dataDir } = await lost()
     log.truncate(CONTROL, 0, 4)
     const { newer } = recordFiles(dataDir)
-    const kept = readKept(dataDir).map((record) => ({ ...record, value: Buffer.from(record.value!) }))
+    const kept = readStoredRecords(dataDir).map((record) => ({ ...record, value: Buffer.from(record.value!) }))
     kept[6]!.value[30]! ^= 1
     writeFileSync(newer, Buffer.concat(kept.map(recordFrame)))
     expect(await refusal(log, dataDir)).toContain('do not chain on')

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { Bootstrap } from '../../../src/domain/bootstrap.ts'
 import { decideOverride } from '../../../src/domain/steering/override.ts'
-import { HISTORY_KEPT, inForce, LOOKED_EVERY } from '../../../src/domain/steering/override-row.ts'
+import { HISTORY_RETAINED, inForce, SWEPT_EVERY } from '../../../src/domain/steering/override-row.ts'
 import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
 
@@ -90,7 +90,7 @@ test('an override that somebody took back stays so over starts, however many oth
         }),
     })
   await write('model:m', false, 'ovr_lifted')
-  for (let i = 0; i <= HISTORY_KEPT + 2 * LOOKED_EVERY; i++) await write('model:other', i % 2 === 0, `ovr_${i}`)
+  for (let i = 0; i <= HISTORY_RETAINED + 2 * SWEPT_EVERY; i++) await write('model:other', i % 2 === 0, `ovr_${i}`)
   expect((await seedInto(log, settings)).notes).toEqual([])
   expect(inForce(log.state, 'block', 'model:m', null, NOW_MS)).toBeNull()
   expect(inForce(log.state, 'block', 'model:other', null, NOW_MS)).not.toBeNull()

@@ -1,6 +1,6 @@
 // What comes to the log once the leases of a dead process were closed, and who is dead then.
 import { expect, test } from 'bun:test'
-import { BudgetScribe } from '../../../src/state/budgets/writer.ts'
+import { BudgetWriter } from '../../../src/state/budgets/writer.ts'
 import { closeLate, deadOf } from '../../../src/upkeep/budgets/lease-recovery.ts'
 import { writersOf } from '../../../src/upkeep/budgets/spool-spending.ts'
 import { eventually } from '../../services/eventually.ts'
@@ -83,7 +83,7 @@ test('of its own spool a process takes neither itself nor what it was retired un
   const writers = writersOf(spool)
   expect([[...writers], [...deadOf(spool, writers, deps)]]).toEqual([[holder], []])
   const retired = { instance: spool.instance, before_ms: world.nowMs + 1, reason: 'operator' as const, orphaned: [] }
-  const scribe = new BudgetScribe(deps, 'retiring')
+  const scribe = new BudgetWriter(deps, 'retiring')
   await scribe.append(TENANT, [{ type: 'instance.retired', data: retired }], budgets.leases.ledger)
   await eventually('under another name', () => budgets.leases.holder !== holder)
   expect([...deadOf(spool, writers, deps)]).toEqual([])

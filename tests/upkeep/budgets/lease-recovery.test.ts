@@ -61,7 +61,7 @@ test('what was closed so long ago that it is forgotten is not told again', async
   world.nowMs += HOURS_MS
   const beside = await openSpool(`${path}/beside`)
   await spend(world, { budgets: other, spool: beside }, 10)
-  for (const open of other.leases.opens.values()) other.leases.tell(open)
+  for (const open of other.leases.opens.values()) other.leases.report(open)
   await eventually('told', () => figures(other).spent === 310)
   expect([...accountOf(other)!.holders.keys()].some((name) => name.startsWith(first.spool.instance))).toBe(false)
   const second = await start(world, path)
@@ -83,7 +83,7 @@ test('where so many hold something that what is closed is forgotten at once, it 
   const second = await start(world, path)
   expect((await spentIn(second.spool, never)).size).toBe(1)
   expect(await recover(world, second, [row])).toBe(true)
-  for (const open of other.leases.opens.values()) other.leases.tell(open)
+  for (const open of other.leases.opens.values()) other.leases.report(open)
   expect(figures(second.budgets).spent).toBe(300)
 })
 
@@ -103,7 +103,7 @@ test('where the log has lost its newest records, what was spent from a lease tha
   await eventually('told', () => figures(other).spent >= 800)
   noteNeeded(second.spool, 0)
   expect(await recover(world, second, [row])).toBe(true)
-  for (const open of other.leases.opens.values()) other.leases.tell(open)
+  for (const open of other.leases.opens.values()) other.leases.report(open)
   await eventually('told', () => figures(other).spent === 810)
 })
 
@@ -127,7 +127,7 @@ test('what it held of a tenant who has no budget any more is free, though nothin
   const first = await start(world, path)
   await spend(world, first, 300)
   await reserve(world, first.budgets, 500)
-  for (const open of first.budgets.leases.opens.values()) first.budgets.leases.tell(open)
+  for (const open of first.budgets.leases.opens.values()) first.budgets.leases.report(open)
   await eventually('told', () => figures(other).spent === 300)
   first.silence.isOn = true
   noteNeeded(first.spool, first.spool.end)

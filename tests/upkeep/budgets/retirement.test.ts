@@ -7,7 +7,7 @@ import { readEnvelope, writeEnvelope } from '../../../src/log/envelope.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'
-import { BudgetScribe } from '../../../src/state/budgets/writer.ts'
+import { BudgetWriter } from '../../../src/state/budgets/writer.ts'
 import { startRetirement } from '../../../src/upkeep/budgets/retirement.ts'
 import { closedAfterEach } from '../../services/closing.ts'
 import { eventually } from '../../services/eventually.ts'
@@ -76,7 +76,7 @@ const orphaned = async (retirements: (world: BudgetWorld) => RetirementRow[], li
   const ship = shipped(world, 'gone')
   charge(await reserve(world, gone, 1_000), 100)
   const [lease] = gone.leases.opens.values()
-  gone.leases.tell(lease!)
+  gone.leases.report(lease!)
   const watches = world.open('watches')
   await watches.caughtUp(TENANT, 5_000)
   const rows = retirements(world)
@@ -145,7 +145,7 @@ test('what it said after it was given up counts: it is back', async () => {
   world.nowMs += 2 * MINUTE_MS
   world.skipMs += 2 * MINUTE_MS
   charge(await reserve(world, gone, 10), 10)
-  for (const open of gone.leases.opens.values()) gone.leases.tell(open)
+  for (const open of gone.leases.opens.values()) gone.leases.report(open)
   await eventually('told', () => (spentOf(account()).nano_usd === 160 ? true : null))
   await retirement.look()
   expect([...account().holders.values()].some(({ closed }) => closed)).toBe(false)
@@ -169,7 +169,7 @@ test('what one that was given up had spent and neither told nor shipped is booke
   const sums = { spent: { nano_usd: 500, tokens: 1 }, counted: { nano_usd: 0, tokens: 0 }, overrun_nano_usd: 0 }
   const accounts = [{ account: account().account, ...sums }]
   const event = { type: 'lease.closed', data: { holder: holder!.holder, instance: 'gone', accounts } } as const
-  const scribe = new BudgetScribe({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'again')
+  const scribe = new BudgetWriter({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'again')
   await scribe.append(TENANT, [event], leases.ledger)
   await eventually('booked', () => (watches.standing(row)?.spent.nano_usd === 1_150 ? true : null))
   expect(watches.standing(row)).toMatchObject({ spent: { nano_usd: 1_150 }, reserved: { nano_usd: 0 } })
@@ -232,7 +232,7 @@ const diedOften = async (starts: number, apartMs: number) => {
   await first.close(1_000)
   const ship = shipped(world, 'gone')
   const { ledger } = first.leases
-  const scribe = new BudgetScribe({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'starts')
+  const scribe = new BudgetWriter({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'starts')
   const amount = { nano_usd: 1_000, tokens: 1 }
   for (let n = 0; n < starts; n++) {
     world.nowMs += apartMs

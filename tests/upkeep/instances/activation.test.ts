@@ -38,7 +38,7 @@ describe('the activation of new event types', () => {
     await asked.promise
     expect(version()).toBe(EVENT_VERSION)
     live = knows(next, next)
-    await instance.live.changed.until(() => version() === next, 20_000)
+    await instance.live.condition.until(() => version() === next, 20_000)
     expect(version()).toBe(next)
     const { offset } = instance.live.status()
     const again = openActivation({ ...shared, instances: { list }, listenMs: 0, everyMs: 2, version: next })

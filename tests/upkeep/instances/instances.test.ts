@@ -125,10 +125,10 @@ describe('instances', () => {
     await begin(log)
     const [here, there] = [new FailedLogins(), new FailedLogins()]
     const heard = Promise.withResolvers<void>()
-    const one = await open(log, 'a', {}, quiet, 60_000, { failedLogins: () => here.told(nowMs()) })
+    const one = await open(log, 'a', {}, quiet, 60_000, { failedLogins: () => here.announced(nowMs()) })
     const two = await open(log, 'b', {}, quiet, 60_000, {
       onFailedLogins(instance, told) {
-        there.heard(instance, told, nowMs())
+        there.merge(instance, told, nowMs())
         if (there.lockedUntil(['u:ada'], nowMs()) !== null) heard.resolve()
       },
     })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { SpoolClosed } from '../../../src/log/spool/port.ts'
 import { openHealth } from '../../../src/state/health/book.ts'
-import { UNSEEN } from '../../../src/state/health/frame.ts'
+import { UNOBSERVED } from '../../../src/state/health/frame.ts'
 import { foldFrame, type SignalRows } from '../../../src/state/health/frames.ts'
 import { type FrameEvent, frameWriter } from '../../../src/upkeep/watch/frame-writer.ts'
 import { catalogueOf } from '../../inference/gateway.ts'
@@ -115,7 +115,7 @@ test('whatever is refused: every frame in the log, folded in its order, is what 
         last = data.number
         rows = foldFrame(rows, data)
         for (const [modelId, signals] of seen.get(data.number) ?? [])
-          expect(rows.get(modelId) ?? UNSEEN).toEqual(signals)
+          expect(rows.get(modelId) ?? UNOBSERVED).toEqual(signals)
       }
       if (here.lost.length === 0 && seen.size > 1) expect(last).toBe(book.current().number)
     }),

@@ -1,7 +1,7 @@
 // The recent probes of a provider: those of every instance from the read model, joined with those of this instance,
 // which the read model may not have yet.
 import type { ProbeQueries, StoredProbe } from '../../../../projections/probes/query.ts'
-import { KEPT_PROBES } from '../../../domain/events/health.ts'
+import { MOST_PROBES } from '../../../domain/events/health.ts'
 import type { Probe } from '../../../state/health/candidate.ts'
 import { probeView } from './health-view.ts'
 
@@ -34,5 +34,5 @@ export const probeHistory = async (
   const ownTexts = new Set(here.map(textOf))
   const others = (stored ?? []).map(probeOf).filter((probe) => !ownTexts.has(textOf(probe)))
   const probes = [...others, ...here].sort((a, b) => a.atMs - b.atMs)
-  return { probes: probes.slice(-KEPT_PROBES), complete: stored !== null }
+  return { probes: probes.slice(-MOST_PROBES), complete: stored !== null }
 }

@@ -4,7 +4,7 @@ import { closed, Nullable } from '../../../domain/kernel/fields.ts'
 import { Rejection } from '../../../domain/kernel/rejection.ts'
 import { canonicalJson } from '../../../domain/kernel/tables.ts'
 import { endpointWarnings, shadowedAliases } from '../../../domain/references.ts'
-import { modelOf, modelsMeant } from '../../../domain/registry/model-row.ts'
+import { modelOf, storedModels } from '../../../domain/registry/model-row.ts'
 import {
   decideEndpoint,
   EndpointFields,
@@ -91,7 +91,7 @@ const withModels = (
   return {
     ...overrides,
     forced_model: forced === null || forced === hadForced ? forced : modelOf(state, forced),
-    preferred_models: modelsMeant(state, preferred, hadPreferred, 'overrides.preferred_models'),
+    preferred_models: storedModels(state, preferred, hadPreferred, 'overrides.preferred_models'),
   }
 }
 

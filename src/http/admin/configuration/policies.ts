@@ -3,7 +3,7 @@ import type { ControlReader } from '../../../domain/control.ts'
 import { closed, Nullable } from '../../../domain/kernel/fields.ts'
 import { Rejection } from '../../../domain/kernel/rejection.ts'
 import { policyWarnings } from '../../../domain/references.ts'
-import { modelsMeant } from '../../../domain/registry/model-row.ts'
+import { storedModels } from '../../../domain/registry/model-row.ts'
 import {
   decidePolicy,
   POLICY_DEFAULTS,
@@ -95,10 +95,10 @@ const modelsOf = (
   const meant = (member: 'models' | 'context_window_models') => {
     const names = fallback[member]
     if (names === undefined) return {}
-    return { [member]: modelsMeant(state, names, before?.fallback[member] ?? [], `fallback.${member}`) }
+    return { [member]: storedModels(state, names, before?.fallback[member] ?? [], `fallback.${member}`) }
   }
   return {
-    models: modelsMeant(state, models, before?.models ?? [], 'models'),
+    models: storedModels(state, models, before?.models ?? [], 'models'),
     fallback: { ...fallback, ...meant('models'), ...meant('context_window_models') },
   }
 }

@@ -93,7 +93,7 @@ const computed = async (request: RecordedRequest, whatIf: WhatIf | null, deps: E
     if (whatIf?.asOf != null) throw momentNotFound(whatIf.asOf)
     return { answer: null, revision, why: 'the decision by which it was planned is not in this log' }
   }
-  const answer = found.answer as PlanReply
+  const answer = found.reply as PlanReply
   if (answer.kind !== 'plan') throw new Error(`the history thread could not plan request ${request.id} again`)
   if (answer.policyUnknown) throw unknownPolicy(whatIf?.policyId ?? '', whatIf?.asOf ?? null)
   return { answer, revision: found.point.revision, why: null }

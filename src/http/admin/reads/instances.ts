@@ -81,9 +81,9 @@ const retireInstance = (deps: InstanceDeps): AdminRoute =>
         (state) => {
           const known = deps.budgets.instances().find((each) => each.id === id)
           const agoMs = known === undefined ? 0 : deps.nowMs() - known.lastAtMs
-          const spokeAgoS = agoMs < ACTIVE_MS ? Math.max(0, Math.floor(agoMs / 1_000)) : null
+          const lastRecordAgoS = agoMs < ACTIVE_MS ? Math.max(0, Math.floor(agoMs / 1_000)) : null
           const isLive = deps.liveInstances().includes(id)
-          return decideRetirement(state, { id, reason, holds: known !== undefined, isLive, spokeAgoS })
+          return decideRetirement(state, { id, reason, holds: known !== undefined, isLive, lastRecordAgoS })
         },
       )
       const [view] = viewsOf(deps.live.control, deps).filter((each) => each.id === id)

@@ -81,7 +81,7 @@ const serve = (): void => {
     }
     const instance = rounds.get(round)!
     if (order.order === 'set_up') return { round, word: 'tried', won: await setUp(instance, order.username) }
-    await instance.live.changed.until(() => instance.live.next >= order.at, 10_000)
+    await instance.live.condition.until(() => instance.live.next >= order.at, 10_000)
     const standing = standingOf(instance)
     rounds.delete(round)
     await instance.close()

@@ -99,9 +99,9 @@ beforeAll(async () => {
         },
       },
       history: {
-        async ask(name, ask) {
+        async query(name, ask) {
           if (historyProblem !== null) throw historyProblem
-          return history.ask(name, ask)
+          return history.query(name, ask)
         },
       },
     }),

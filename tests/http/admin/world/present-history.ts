@@ -10,14 +10,14 @@ import type { LiveState } from '../../../../src/state/port.ts'
 export type KnownRecord = (id: string | number) => LogDetail | null
 
 export const presentHistory = (live: LiveState, record: KnownRecord = () => null): History => ({
-  ask: (async (name: string, ask: unknown) => {
+  query: (async (name: string, ask: unknown) => {
     if (name === 'page') return { entries: [], total: 0 }
-    if (name === 'record') return record((ask as Questions['record']['ask']).id)
+    if (name === 'record') return record((ask as Questions['record']['parameters']).id)
     if (name === 'later') return []
-    const { moment, read } = structuredClone(ask) as Questions['past']['ask']
+    const { moment, read } = structuredClone(ask) as Questions['past']['parameters']
     const { tip } = live.status()
     if ('id' in moment ? moment.id !== tip : moment.atMs < Date.UTC(2026, 0, 1)) return null
     const point = { revision: tip, atMs: 'id' in moment ? Date.UTC(2026, 10, 20) : moment.atMs }
-    return { point, answer: await readPast(live.control as ControlState, point, read as PastRead) }
-  }) as History['ask'],
+    return { point, reply: await readPast(live.control as ControlState, point, read as PastRead) }
+  }) as History['query'],
 })
