@@ -81,8 +81,8 @@ export const decideRetirement = (
   if (lastRecordAgoS !== null)
     throw new Rejection(
       'conflict',
-      `the instance "${id}" wrote to the log ${lastRecordAgoS} s ago: stop it first, and retire it a minute and a half ` +
-        'later',
+      `the instance "${id}" wrote to the log ${lastRecordAgoS} s ago: stop it first, ` +
+        'and retire it a minute and a half later',
     )
   return [{ type: 'instance.given_up', data: { id, reason } }]
 }

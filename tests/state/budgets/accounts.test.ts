@@ -16,7 +16,7 @@ test('a request under more budgets than its records may name is refused at once,
   request.endAttempt({ nanoUsd: 1, tokens: 1, exact: true })
   expect(request.reserve('prov_1', 'two', bound)).toMatchObject({
     reason: 'too_many',
-    open: { line: { row: ofModel('two') } },
+    open: { budget: { row: ofModel('two') } },
   })
   expect(await request.reserve('prov_2', 'one', bound)).toBeNull()
   const more = worldOf(...hours(65))
