@@ -18,7 +18,7 @@ export interface BudgetBuild {
   readonly budgetRow: typeof budgetRow
   readonly budgetWorld: typeof budgetWorld
   readonly TENANT: typeof TENANT
-  readonly BudgetScribe: typeof BudgetWriter
+  readonly BudgetWriter: typeof BudgetWriter
   readonly statementOf: typeof statementOf
   readonly startRetirement: typeof startRetirement
 }
@@ -74,18 +74,18 @@ class Life {
 
   /** All accounts as they are, at one offset. */
   async state(by: OpenBudgets): Promise<void> {
-    const { BudgetScribe, statementOf, TENANT } = this.build
+    const { BudgetWriter, statementOf, TENANT } = this.build
     const { ledger } = by.leases
     const end = this.records().length
     await eventually('all is read', () => ledger.place(TENANT).next >= end)
-    await this.append('states', statementOf(ledger, TENANT), by, BudgetScribe)
+    await this.append('states', statementOf(ledger, TENANT), by, BudgetWriter)
   }
 
   async append(
     instance: string,
     events: readonly BudgetEvent[],
     by: OpenBudgets,
-    Scribe = this.build.BudgetScribe,
+    Scribe = this.build.BudgetWriter,
   ): Promise<void> {
     const scribe = new Scribe(
       { log: this.world.log, instance, nowMs: () => this.world.nowMs },

@@ -230,13 +230,13 @@ export class OpenAccount {
 }
 
 /**
- * The terms of a budget for its partition, from its present row. `saysLimitsHeight`: all instances support the height
+ * The terms of a budget for its partition, from its present row. `hasLimitsHeight`: all instances support the height
  * at which limits were set.
  */
-export const termsOf = (row: BudgetRow, saysLimitsHeight: boolean) => {
+export const termsOf = (row: BudgetRow, hasLimitsHeight: boolean) => {
   const { height, limit_nano_usd, limit_tokens, soft_limit_nano_usd, enforcement } = row
   const limits = { limit_nano_usd, limit_tokens, soft_limit_nano_usd }
-  return { height, ...(saysLimitsHeight ? { limits_height: limitsHeightOf(row) } : {}), ...limits, enforcement }
+  return { height, ...(hasLimitsHeight ? { limits_height: limitsHeightOf(row) } : {}), ...limits, enforcement }
 }
 
 /** Whether another holder has an unspent amount of an account. */
