@@ -14,7 +14,7 @@ import { CAPABILITIES, decideModel } from './model.ts'
 /** Of one provider, of all kinds together; a new test replaces the oldest. */
 export const MOST_TESTS = 50
 /** Of these, probes: programs request them repeatedly, and would push out tests that people ran. */
-export const KEPT_PROBES = 10
+export const MOST_TESTED_PROBES = 10
 /** Results of one event: a detection has one for each model. */
 export const MOST_RESULTS = 24
 export const DETAIL_CHARS = 400
@@ -178,7 +178,7 @@ const isProbe = (tested: ProviderTested): boolean => shownKind(tested) === PROBE
 
 /** The tests that a new one replaces; `earlier` has the newest first. */
 const outdatedBy = (tested: ProviderTested, earlier: readonly ProviderTestRow[]): readonly ProviderTestRow[] => {
-  const probes = isProbe(tested) ? earlier.filter(isProbe).slice(KEPT_PROBES - 1) : []
+  const probes = isProbe(tested) ? earlier.filter(isProbe).slice(MOST_TESTED_PROBES - 1) : []
   const others = earlier.filter((row) => !probes.includes(row))
   return [...probes, ...others.slice(MOST_TESTS - 1)]
 }

@@ -4,7 +4,7 @@ import { CONTROL_EVENTS, eventIsValid } from '../../../src/domain/control.ts'
 import {
   decideDetection,
   decideProviderTest,
-  KEPT_PROBES,
+  MOST_TESTED_PROBES,
   MOST_TESTS,
   PROBE,
   type ProviderTested,
@@ -46,11 +46,14 @@ describe('a provider test', () => {
     const world = newWorld([providerCreated('prov_a')])
     const probe = (id: string) =>
       tested(id, { results: [{ check: PROBE, status: 'passed', latency_ms: 3, detail: 'it answers' }] })
-    for (let i = 0; i < MOST_TESTS - KEPT_PROBES; i++) world.apply(decideProviderTest(world.state, tested(`test_${i}`)))
+    for (let i = 0; i < MOST_TESTS - MOST_TESTED_PROBES; i++)
+      world.apply(decideProviderTest(world.state, tested(`test_${i}`)))
     for (let i = 0; i < 3 * MOST_TESTS; i++) world.apply(decideProviderTest(world.state, probe(`probe_${i}`)))
     const kept = testsOf(world.state, 'prov_a').map(({ id }) => id)
-    expect(kept.slice(0, KEPT_PROBES)).toEqual(Array.from({ length: KEPT_PROBES }, (_, i) => `probe_${149 - i}`))
-    expect(kept.slice(KEPT_PROBES)).toEqual(Array.from({ length: 40 }, (_, i) => `test_${39 - i}`))
+    expect(kept.slice(0, MOST_TESTED_PROBES)).toEqual(
+      Array.from({ length: MOST_TESTED_PROBES }, (_, i) => `probe_${149 - i}`),
+    )
+    expect(kept.slice(MOST_TESTED_PROBES)).toEqual(Array.from({ length: 40 }, (_, i) => `test_${39 - i}`))
   })
 
   test('goes with its provider, and is of a provider that is there', () => {

@@ -44,7 +44,7 @@ const act = fc.record({
 })
 
 /** The records of these acts, and what the one and the other fold grant by them. */
-const grantsOf = (acts: readonly { do: string; who: string; n: number }[], saysLimitsHeight: boolean) => {
+const grantsOf = (acts: readonly { do: string; who: string; n: number }[], hasLimitsHeight: boolean) => {
   const readers = [new Reader(false), new Reader(true)]
   const grants: unknown[][] = [[], []]
   let row = budgetRow({ limits_height: 1 })
@@ -55,13 +55,13 @@ const grantsOf = (acts: readonly { do: string; who: string; n: number }[], saysL
     for (const [r, reader] of readers.entries()) grants[r]!.push(reader.take(event, atMs))
   }
   const opened = { account: ID, budget_id: row.id, window_start_ms: 0, window_end_ms: null }
-  write({ type: 'account.opened', data: { ...opened, ...termsOf(row, saysLimitsHeight) } })
+  write({ type: 'account.opened', data: { ...opened, ...termsOf(row, hasLimitsHeight) } })
   for (const { do: what, who, n } of acts) {
     const named = { holder: `${who}.1`, instance: who }
     if (what === 'edit' || what === 'set') {
       const height = row.height + 1
       row = { ...row, height, ...(what === 'set' ? { limits_height: height } : {}) }
-      write({ type: 'account.limited', data: { account: ID, ...termsOf(row, saysLimitsHeight) } })
+      write({ type: 'account.limited', data: { account: ID, ...termsOf(row, hasLimitsHeight) } })
     } else if (what === 'ask') {
       const accounts = [{ account: ID, height: row.height, need: of(n), want: of(2 * n) }]
       write({ type: 'lease.requested', data: { ...named, sequence: atMs, accounts } })

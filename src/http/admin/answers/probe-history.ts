@@ -6,7 +6,7 @@ import type { Probe } from '../../../state/health/candidate.ts'
 import { probeView } from './health-view.ts'
 
 export interface ProbeHistory {
-  /** Newest last, at most `KEPT_PROBES`. */
+  /** Newest last, at most `MOST_PROBES`. */
   readonly probes: readonly Probe[]
   /** False: the read store cannot be read, and these are the probes that this instance made since it started. */
   readonly complete: boolean
