@@ -2,7 +2,7 @@
 // names and calls.
 // The sources are parsed with oxc, so type-only imports, re-exports and dynamic imports count too.
 import { describe, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { parseSync, visitorKeys } from 'oxc-parser'
 import { LINE_COLUMNS, wideFiles, wideLines } from './house/wide-lines.ts'
@@ -80,7 +80,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Folder of ours that is a package -> its face, the one file that other folders import. */
+/** Folder of ours that is a package -> its face, the one file that other folders import. Each has a README. */
 const FACES: Readonly<Record<string, string>> = {
   'src/lib/compression': 'compression.ts',
   'src/lib/http-client': 'http-client.ts',
@@ -275,6 +275,11 @@ describe('packages', () => {
       }),
     )
     expect(breaches).toEqual([])
+  })
+
+  test('have a README', () => {
+    const missing = Object.keys(FACES).filter((folder) => !existsSync(join(ROOT, folder, 'README.md')))
+    expect(missing).toEqual([])
   })
 })
 
