@@ -63,7 +63,8 @@ const headerAsked = (text: string, { callee, arguments: given }: { callee: Node;
   const said = (node: Node): string => text.slice(node.start, node.end)
   if (callee.type === 'MemberExpression') {
     const { object, property } = callee as unknown as { object: Node; property: Node }
-    if (!/^(get|has)$/.test(said(property)) || !/headers\)?$/i.test(said(object))) return null
+    // A constant such as `CLIENT_HEADERS` is a set of names, not the headers of a request.
+    if (!/^(get|has)$/.test(said(property)) || !/[hH]eaders\)?$/.test(said(object))) return null
     return given[0] ?? null
   }
   // `isNamed(bytes, name, 'host')`, `name(headers, 'X-Gateway-Policy')`
