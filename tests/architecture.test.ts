@@ -12,6 +12,9 @@ const FILE_LINES = 400
 const TEST_FILE_LINES = 400
 const FOLDER_FILES = 20
 const FUNCTION_LINES = 70
+const POSITIONAL_PARAMETERS = 5
+/** Every record is written through these functions; an object of options would be made for each. */
+const PARAMETERS_ALLOWED = new Set(['src/log/segments/frame.ts'])
 
 /**
  * Part -> the parts that it may import besides itself. `root` is `src/main.ts` and `src/commands/`; `composition` is
@@ -119,7 +122,7 @@ interface Source {
   readonly imports: readonly string[]
   /** Those that remain when the types are gone. */
   readonly runtimeImports: readonly string[]
-  readonly functions: readonly { readonly line: number; readonly lines: number }[]
+  readonly functions: readonly { readonly line: number; readonly lines: number; readonly parameters: number }[]
 }
 
 interface Node {
@@ -153,7 +156,7 @@ const readSource = (path: string): Source => {
   const runtimeImports = module.staticImports
     .filter(({ entries }) => entries.length === 0 || entries.some((entry) => !entry.isType))
     .map((each) => each.moduleRequest.value)
-  const functions: { line: number; lines: number }[] = []
+  const functions: { line: number; lines: number; parameters: number }[] = []
   walk(program as unknown as Node, (node) => {
     if (node.type === 'ImportExpression') {
       const source = node.source as Node
@@ -166,7 +169,7 @@ const readSource = (path: string): Source => {
     }
     if (!FUNCTIONS.has(node.type)) return
     const line = lineAt(text, node.start)
-    functions.push({ line, lines: lineAt(text, node.end) - line + 1 })
+    functions.push({ line, lines: lineAt(text, node.end) - line + 1, parameters: (node.params as unknown[]).length })
   })
   return { path, text, imports, runtimeImports, functions }
 }
@@ -350,6 +353,15 @@ describe('size', () => {
       functions
         .filter(({ lines }) => lines > FUNCTION_LINES)
         .map(({ line, lines }) => `the function in line ${line} has ${lines} lines`),
+    )
+    expect(long).toEqual([])
+  })
+
+  test(`a function takes at most ${POSITIONAL_PARAMETERS} parameters`, () => {
+    const long = complaints(({ path, functions }) =>
+      functions
+        .filter(({ parameters }) => parameters > POSITIONAL_PARAMETERS && !PARAMETERS_ALLOWED.has(path))
+        .map(({ line, parameters }) => `the function in line ${line} takes ${parameters} parameters`),
     )
     expect(long).toEqual([])
   })
