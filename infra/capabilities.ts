@@ -11,7 +11,7 @@ import {
   placeless,
 } from '../src/upkeep/models/capability-snapshot.ts'
 
-const FOLDER = join(import.meta.dir, '../src/upkeep/capabilities')
+const FOLDER = join(import.meta.dir, '../src/upkeep/models/capabilities')
 const TABLE = 'litellm/model_prices_and_context_window_backup.json'
 
 /** A row of LiteLLM's table: the fields that are read. */

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { findProvider, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices'
 import type { PricedModel, PriceSnapshot, Prices } from '../src/upkeep/models/price-snapshot.ts'
 
-const FOLDER = join(import.meta.dir, '../src/upkeep/prices')
+const FOLDER = join(import.meta.dir, '../src/upkeep/models/prices')
 const PACKAGE = '@pydantic/genai-prices'
 
 const root = join(dirname(Bun.resolveSync(PACKAGE, import.meta.dir)), '..')

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { actualNanoUsd } from '../../src/inference/money/estimate.ts'
+import { actualNanoUsd } from '../../src/inference/money/price.ts'
 import { capNanoUsdOf, costNanoUsd, sumNanoUsd } from '../../src/lib/money.ts'
 import { countOf } from '../../src/providers/shared/read-json.ts'
 

@@ -11,7 +11,8 @@ import type { Cost } from '../../state/budgets/budgets.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import type { Intent } from '../intent/intent.ts'
 import type { Exchange } from '../request/exchange.ts'
-import { actualNanoUsd, estimateTokens, highestNanoUsd, promptBound, promptTokensEstimate } from './estimate.ts'
+import { estimateTokens, highestNanoUsd, promptBound, promptTokensEstimate } from './estimate.ts'
+import { actualNanoUsd } from './price.ts'
 
 type Basis = RequestSettled['cost_basis']
 

@@ -12,10 +12,10 @@ import { type ClaimedSpool, removeSpool } from './directory.ts'
 import { GroupSync } from './group-sync.ts'
 import type { LocalSpool, SpoolOptions, SpoolStatus } from './open.ts'
 import type { OpenAdmission } from './open-admissions.ts'
+import { SpoolWaiter } from './pending-record.ts'
 import { type Appended, REFUSABLE, SpoolClosed } from './port.ts'
 import { markOf, recoverSpool, segmentMarks, watermarkOf } from './recovery.ts'
 import { Unshipped } from './unshipped.ts'
-import { SpoolWaiter } from './waiter.ts'
 
 /** A record is at most this long: no broker takes more. */
 const MAX_RECORD_BYTES = 64 * 1024

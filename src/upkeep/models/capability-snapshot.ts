@@ -94,7 +94,7 @@ export const capabilityCatalogue = (): Promise<CapabilityCatalogue> => {
   const known = loaded?.deref()
   if (known !== undefined) return known
   const loading = (
-    Bun.file(ownFile('src/upkeep/capabilities/snapshot.json')).json() as Promise<CapabilitySnapshot>
+    Bun.file(ownFile('src/upkeep/models/capabilities/snapshot.json')).json() as Promise<CapabilitySnapshot>
   ).then(indexed)
   loaded = new WeakRef(loading)
   return loading

@@ -55,7 +55,7 @@ let loaded: Promise<PriceSnapshot> | null = null
 
 /** Half a megabyte: read at the first use. */
 export const priceSnapshot = (): Promise<PriceSnapshot> => {
-  loaded ??= Bun.file(ownFile('src/upkeep/prices/snapshot.json')).json() as Promise<PriceSnapshot>
+  loaded ??= Bun.file(ownFile('src/upkeep/models/prices/snapshot.json')).json() as Promise<PriceSnapshot>
   return loaded
 }
 

@@ -3,12 +3,8 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { readIntent } from '../../../src/inference/intent/intent.ts'
 import { LARGEST_WINDOW } from '../../../src/inference/intent/media-bounds.ts'
-import {
-  actualNanoUsd,
-  promptBound,
-  promptTokensEstimate,
-  reservedNanoUsd,
-} from '../../../src/inference/money/estimate.ts'
+import { promptBound, promptTokensEstimate, reservedNanoUsd } from '../../../src/inference/money/estimate.ts'
+import { actualNanoUsd } from '../../../src/inference/money/price.ts'
 import { entry } from '../gateway.ts'
 
 const asked = (content: unknown, more: Record<string, unknown> = {}) => {

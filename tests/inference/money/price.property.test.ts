@@ -1,7 +1,8 @@
 // Money: rounding, tiers, and that a reservation is never below what the same request is charged.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { actualNanoUsd, priceOf, reservedNanoUsd } from '../../../src/inference/money/estimate.ts'
+import { reservedNanoUsd } from '../../../src/inference/money/estimate.ts'
+import { actualNanoUsd, priceOf } from '../../../src/inference/money/price.ts'
 import { costNanoUsd } from '../../../src/lib/money.ts'
 import type { CatalogueEntry, PriceTier } from '../../../src/state/port.ts'
 import { entry } from '../gateway.ts'

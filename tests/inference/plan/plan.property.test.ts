@@ -1,7 +1,8 @@
 // Promises of every plan, whatever it is made from.
 
 import { expect, test } from 'bun:test'
-import { outputBound, priceOf, promptTokensEstimate } from '../../../src/inference/money/estimate.ts'
+import { outputBound, promptTokensEstimate } from '../../../src/inference/money/estimate.ts'
+import { priceOf } from '../../../src/inference/money/price.ts'
 import { candidatesFor } from '../../../src/inference/plan/candidates.ts'
 import { makePlan, type Plan } from '../../../src/inference/plan/plan.ts'
 import { REJECTED_REASONS } from '../../../src/inference/plan/rejections.ts'

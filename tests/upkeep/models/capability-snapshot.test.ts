@@ -15,7 +15,7 @@ import { modelFacts } from '../../../src/upkeep/models/model-facts.ts'
 import { modelCatalogue } from '../../../src/upkeep/models/model-listing.ts'
 import { newWorld, providerCreated } from '../../domain/world.ts'
 
-const FILE = join(import.meta.dir, '../../../src/upkeep/capabilities/snapshot.json')
+const FILE = join(import.meta.dir, '../../../src/upkeep/models/capabilities/snapshot.json')
 const text = readFileSync(FILE, 'utf8')
 const snapshot = JSON.parse(text) as CapabilitySnapshot
 const catalogue = await capabilityCatalogue()

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { calcPrice } from '@pydantic/genai-prices'
 import { snapshotOf, snapshotText } from '../../../infra/prices.ts'
-import { actualNanoUsd } from '../../../src/inference/money/estimate.ts'
+import { actualNanoUsd } from '../../../src/inference/money/price.ts'
 import { cataloguePrice } from '../../../src/upkeep/models/model-facts.ts'
 import {
   type PriceSnapshot,
@@ -13,7 +13,7 @@ import {
   snapshotPrices,
 } from '../../../src/upkeep/models/price-snapshot.ts'
 
-const FILE = join(import.meta.dir, '../../../src/upkeep/prices/snapshot.json')
+const FILE = join(import.meta.dir, '../../../src/upkeep/models/prices/snapshot.json')
 const snapshot: PriceSnapshot = await priceSnapshot()
 const takenMs = Date.parse(`${snapshot.taken}T12:00:00Z`)
 
