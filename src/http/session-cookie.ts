@@ -1,5 +1,5 @@
-// The cookie of a console session: its token is read here, `upkeep/console/sessions.ts` says whether it is valid. And the
-// check that a request with it comes from the page of the console.
+// The cookie of a console session: its token is read here; `upkeep/console/sessions.ts` decides whether it is valid.
+// Also the check that a request with it comes from the page of the console.
 import { GatewayError } from '../wire/errors.ts'
 import type { Client } from './clients.ts'
 
