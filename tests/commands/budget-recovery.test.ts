@@ -1,4 +1,5 @@
-// How a start gives back what the process before it held of budgets: when, on what, and what an orderly stop leaves to be read.
+// How a start returns what the previous process held of budgets: when, under which conditions, and what an orderly stop
+// leaves for the next start to read.
 
 import { expect, test } from 'bun:test'
 import { openBudgetParts } from '../../src/composition/budgets.ts'

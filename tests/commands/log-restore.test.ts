@@ -1,4 +1,5 @@
-// `gateway log restore` as it is run: settings, data folder, embedded log. On a real broker: tests/faults/control/lost-log.ts.
+// The command `gateway log restore`, with settings, a data folder and the embedded log. On a real broker:
+// tests/faults/control/lost-log.ts.
 import { Database } from 'bun:sqlite'
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'

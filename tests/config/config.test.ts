@@ -173,7 +173,8 @@ describe('what stops the start', () => {
       expect(load(`auth:\n  max_staleness: ${value}\n`).config.auth.max_staleness).toBe(value)
   })
 
-  // Beyond 2^31 ms a timer ends at once: such a stop cut what was in flight, such an interval asked providers twenty times a second.
+  // A timer beyond 2^31 ms fires at once: such a drain time would cut requests in flight, and such an interval would
+  // query providers in a tight loop.
   test.each([
     ['SERVER_DRAIN', ['481h', '1000h', `${'9'.repeat(400)}h`], ['0s', '480h']],
     ['SERVER_BODY_TIMEOUT', ['0s', '999ms', '1000h'], ['1s', '480h']],

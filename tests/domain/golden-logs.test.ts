@@ -24,6 +24,7 @@ test('every control event type stands in a golden log, with each of its fields',
     ...Object.keys(schema.properties as object).map((field) => `${type}.${field}`),
   ])
   const seen = recorded()
-  // Make `recorders/golden-life.ts` bring it about and record another one: `bun tests/recorders/record-log.ts <commit>`.
+  // On a failure, extend `recorders/golden-life.ts` and record a new golden log: `bun tests/recorders/record-log.ts
+  // <commit>`.
   expect(wanted.filter((name) => !seen.has(name))).toEqual([])
 })

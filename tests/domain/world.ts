@@ -1,4 +1,5 @@
-// A control state for tests of aggregates: decisions are folded as the log would have them, one after the other, without a log.
+// A control state for tests of aggregates: it folds decisions one after the other, as a reader of the log does, without
+// a log.
 import { ControlState, eventIsValid, foldDecision } from '../../src/domain/control.ts'
 import type { Actor, EventRecord } from '../../src/domain/kernel/decision.ts'
 import { Rejection } from '../../src/domain/kernel/rejection.ts'

@@ -1,4 +1,5 @@
-// The smallest kind of the OpenAI wire: what the data plane is tested with, so that its tests say nothing about real kinds.
+// The smallest provider kind of the OpenAI wire format, for tests of the data plane: these tests do not depend on real
+// kinds.
 import { editMembers } from '../../src/lib/json/edit.ts'
 import type { ProviderKind, StreamPart, Usage } from '../../src/providers/port.ts'
 import { type ErrorCode, GatewayError } from '../../src/wire/errors.ts'

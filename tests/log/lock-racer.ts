@@ -1,4 +1,5 @@
-// A thread that tries for a lock again and again, each time at the same moment as another: `workerData` has the folder, the shared numbers and which of the two it is.
+// A thread that tries to take a lock again and again, each time at the same moment as another thread. `workerData`
+// holds the folder, the shared counters and the number of rounds.
 import { workerData } from 'node:worker_threads'
 import { tryLock } from '../../src/log/lock.ts'
 

@@ -5,7 +5,10 @@ import { idOf } from './appended.ts'
 
 export const diskError = (code: string) => Object.assign(new Error(`injected ${code}`), { code })
 
-/** A disk with so many bytes left, which may also break. Only what makes a file longer takes of them; removing or cutting it gives them back. */
+/**
+ * A disk with this many free bytes, which may also fail. Only writes that make a file longer take free bytes; removing
+ * or truncating the file returns them.
+ */
 export class SmallDisk {
   left = Number.POSITIVE_INFINITY
   broken: string | null = null

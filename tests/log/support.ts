@@ -39,7 +39,10 @@ export const readAll = (
   return { records, damage }
 }
 
-/** A process of this repository's Bun that runs a fixture; `line()` is the next line that it prints, null when it ended. */
+/**
+ * A process of this repository's Bun that runs a fixture. `line()` returns the next line that it prints, null when the
+ * process has ended.
+ */
 export const startProcess = (fixture: string, ...parameters: string[]) => {
   const child = Bun.spawn([process.execPath, join(import.meta.dir, 'fixtures', fixture), ...parameters], {
     stdout: 'pipe',

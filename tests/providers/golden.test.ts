@@ -1,5 +1,6 @@
-// Every kind against its fixtures: tests/fixtures/providers/<kind>/{request,answer,errors,listing}.json, and streams as they come
-// (`<name>.sse`, or whatever else its framing is called) with what they must become (`<name>.parts.json`).
+// Each provider kind against its fixtures: tests/fixtures/providers/<kind>/{request,answer,errors,listing}.json, and
+// streams as they arrive (`<name>.sse`, or the ending of another framing) with their expected parts
+// (`<name>.parts.json`).
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'

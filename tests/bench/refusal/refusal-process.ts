@@ -1,4 +1,5 @@
-// A server whose every answer is the same, for `refusal.ts`: `empty` answers nothing at all, `refusal` is a gateway without room for chat completions.
+// A server for `refusal.ts` that always sends the same answer. `empty`: an answer without a body. `refusal`: a gateway
+// that refuses all chat completions, because it has no room for them.
 
 import { failureHandlers } from '../../../src/http/failure-handlers.ts'
 import { hotRoutes } from '../../../src/http/inference.ts'

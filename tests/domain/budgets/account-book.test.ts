@@ -1,4 +1,5 @@
-// Statements of a tenant's accounts that are longer than one append: several instances write them at the same time, and a reader that begins late needs one of them.
+// Statements of a tenant's accounts that do not fit into one append: several instances write them at the same time, and
+// a reader that starts late needs one complete statement.
 import { expect, test } from 'bun:test'
 import { accountId, stateOf } from '../../../src/domain/budgets/account.ts'
 import { AccountBook, statedIn } from '../../../src/domain/budgets/account-book.ts'

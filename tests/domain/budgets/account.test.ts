@@ -1,4 +1,5 @@
-// Accounts of budgets: given records, when one more comes, then what is granted; and what holds in any order, with repeats and losses.
+// Accounts of budgets: what is granted when a record follows given records, and which rules hold in any order, with
+// repeated and lost records.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { accountId, committed, overrunOf, roomOf, spentOf, stateOf } from '../../../src/domain/budgets/account.ts'

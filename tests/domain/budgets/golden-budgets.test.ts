@@ -1,4 +1,5 @@
-// What earlier builds wrote of budgets comes to what it came to: builds that serve side by side, and logs that are kept, must grant alike for ever.
+// Budget records of earlier builds give the same result in this build: instances of several builds and logs that are
+// kept must always lead to the same grants.
 import { expect, test } from 'bun:test'
 import { BUDGET_EVENTS } from '../../../src/domain/budgets/budget-events.ts'
 import { budgetEventsIn, budgetLogNames, foldBudgetLog, readBudgetLog } from '../../fixtures/golden-budgets.ts'
@@ -60,7 +61,8 @@ test('every record of budgets stands in a golden log, with each of its fields an
     for (const verdict of header.verdicts) verdicts.add(verdict.split(' ', 3).slice(1).join(' ').replace(/ \d.*/, ''))
   }
   const wanted = Object.entries(BUDGET_EVENTS).flatMap(([type, schema]) => fieldsOf(type, schema as Described))
-  // Bring it about in `recorders/budget-life.ts` or `recorders/budget-edges.ts`, and record another one: `bun tests/recorders/record-budget-log.ts`.
+  // On a failure, extend `recorders/budget-life.ts` or `recorders/budget-edges.ts`, and record a new golden log: `bun
+  // tests/recorders/record-budget-log.ts`.
   expect(wanted.filter((name) => !seen.has(name))).toEqual([])
   const refusals = ['spent', 'overrun', 'forgotten', 'ended', 'early', 'height', 'unknown', 'closed']
   expect([...verdicts].sort()).toEqual(['granted', ...refusals.map((reason) => `refused ${reason}`), 'repeat'].sort())

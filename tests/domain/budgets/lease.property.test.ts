@@ -1,5 +1,6 @@
-// Any interleaving of grants, spending, returns, crashes, returns of spools, late and repeated records, expiry and retirement: a hard limit is never overspent,
-// and once all is told the account says what the outcomes say, to the last nano-USD.
+// Any interleaving of grants, spending, returns, crashes, returns of spools, late and repeated records, expiry and
+// retirement: a hard limit is never overspent. Once everything is reported, the account matches the outcomes to the
+// nano-USD.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { accountId, committed, spentOf } from '../../../src/domain/budgets/account.ts'
@@ -157,7 +158,10 @@ class World {
     this.append({ type: 'lease.closed', data: { holder, instance, accounts: [closed] } })
   }
 
-  /** Of the dead, with what they left open; and of whoever has told everything and was silent for longer than any lease and any request lasts. */
+  /**
+   * Retires a dead instance, with what it left open. Also retires a live instance that has reported everything and is
+   * silent for longer than any lease and any request lasts.
+   */
   retire(instance: string, silentMs: number): void {
     const process = this.processes[Number(instance.slice(1))]!
     const { lease, open, dead } = process

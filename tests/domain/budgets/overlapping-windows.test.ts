@@ -1,4 +1,5 @@
-// Windows of one budget that overlap, because the way they are cut was changed: what one comes to counts in the others, whichever is spent from.
+// Windows of one budget that overlap after a change of the window setting: spending in one window counts in each window
+// that overlaps it.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Account, accountId, committed, roomOf } from '../../../src/domain/budgets/account.ts'

@@ -1,4 +1,5 @@
-// What was done with a provider: recorded, kept within a bound, gone with the provider; what a detection writes to the models.
+// Records of provider tests: they are bounded in number and are deleted with their provider. Also what a detection
+// writes to the models.
 import { describe, expect, test } from 'bun:test'
 import { CONTROL_EVENTS, eventIsValid } from '../../../src/domain/control.ts'
 import {

@@ -1,4 +1,5 @@
-// Who wrote an override, and what follows for those who have not every scope: what was imposed with `*` is not theirs to change, and their rows are bounded.
+// The writer of an override, and what keys without the scope `*` may do: they cannot change an override that was set
+// with `*`, and the number of their rows is bounded.
 import { describe, expect, test } from 'bun:test'
 import { type ControlState, foldDecision } from '../../../src/domain/control.ts'
 import type { Actor } from '../../../src/domain/kernel/decision.ts'

@@ -1,4 +1,5 @@
-// Servers that answer a stream with JSON: with an error, which some send as a success, or with all of the answer, as those do that know no streams.
+// Servers that answer a streaming request with JSON: an error, which some send with a success status, or the whole
+// answer, from servers without streaming.
 import { afterEach, describe, expect, test } from 'bun:test'
 import { BareJson, mayBegin } from '../../../src/lib/json/bare-json.ts'
 import { kindOf } from '../../../src/providers/kinds.ts'

@@ -1,4 +1,5 @@
-// What a client is told of its request besides the answer: it asked for it, so it gets it, also without usage and also with a refusal.
+// The `gateway` block of an answer, for a client that requests its details: it is sent also without usage, and also
+// with a refusal.
 import { afterAll, afterEach, expect, test } from 'bun:test'
 import { startUpstream } from '../../services/upstream.ts'
 import { entry, framesOf, type TestGateway, testGateway } from '../gateway.ts'

@@ -1,4 +1,5 @@
-// What comes of an upstream goes to the client in the turn of the event loop in which it comes: no promise stands between the two, while the client reads.
+// Bytes of an upstream are forwarded in the same turn of the event loop in which they arrive: no promise lies between
+// the two, while the client reads.
 import { expect, test } from 'bun:test'
 import { ClientStream } from '../../../src/inference/answer/client-stream.ts'
 import { UpstreamStream } from '../../../src/inference/attempt/upstream-stream.ts'

@@ -1,4 +1,5 @@
-// Some vendors say the usage of a stream in the last chunk of the answer. A client that asked for it gets a chunk for it all the same, and in it all that was said.
+// Some vendors report the usage of a stream in the last chunk of the answer. A client that requested usage still gets a
+// separate usage chunk, with all reported values.
 import { afterEach, expect, test } from 'bun:test'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import { startUpstream } from '../../services/upstream.ts'

@@ -1,4 +1,5 @@
-// What failed attempts cost: known usage is charged, what may have been billed is estimated, what was refused costs nothing.
+// Costs of failed attempts: known usage is charged, usage that may have been billed is estimated, and a refused attempt
+// costs nothing.
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import { type Behaviour, startUpstream } from '../../services/upstream.ts'

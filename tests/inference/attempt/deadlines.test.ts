@@ -9,7 +9,10 @@ import { entry, framesOf, policyRow, type TestGateway, testGateway } from '../ga
 const LIMIT_MS = 500
 /** The sweep comes every 50 ms; the rest is for a busy machine. The other deadlines are far behind it. */
 const SLACK_MS = 10_000
-/** An idle limit that pieces so far apart keep to, on a busy machine too; there are enough of them to be longer than it. */
+/**
+ * An idle limit that pieces at intervals of `APART_MS` meet, also on a busy machine. All pieces together take longer
+ * than this limit.
+ */
 const KEPT_MS = 1_000
 const APART_MS = 200
 const FAR = { connect_ms: 30_000, first_token_ms: 30_000, stream_idle_ms: 30_000, total_ms: 60_000 }

@@ -1,4 +1,5 @@
-// What a client may not make the gateway do: call an address of its choosing. By fields of its body, by URLs in its messages.
+// A client cannot make the gateway call an address of the client's choice, neither by fields of the body nor by URLs in
+// messages.
 import { afterAll, expect, test } from 'bun:test'
 import { KINDS } from '../../../src/providers/kinds.ts'
 import { startRawServer } from '../../services/raw-server.ts'

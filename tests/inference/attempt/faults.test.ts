@@ -1,4 +1,5 @@
-// A short selection of the fault matrix (`tests/faults/upstreams/upstream.ts` has all of it, on a real gateway): each cell a test.
+// A short selection of the fault matrix, one test a cell. `tests/faults/upstreams/upstream.ts` runs the whole matrix on
+// a real gateway.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import { answerRows } from '../../faults/matrix/answer-rows.ts'

@@ -1,4 +1,5 @@
-// What a request only refers to, outside of its body: as much as the model takes is reserved, by each kind that gets the field; and services that are dearer than the row.
+// Content that a request only refers to, outside of its body: the whole context window of the model is reserved, for
+// each kind that gets the field. Also services with a higher price than the price row.
 import { describe, expect, test } from 'bun:test'
 import { readIntent } from '../../../src/inference/intent/intent.ts'
 import { promptBound } from '../../../src/inference/money/estimate.ts'

@@ -1,4 +1,5 @@
-// Rate limits through a real Redis: shared by instances, and what happens when it is slow, gone or holds something else.
+// Rate limits through a real Redis: several instances share them. Also a Redis that is slow, that is gone or that holds
+// other data.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { RedisClient } from 'bun'
 import type { Held, LimitRequest } from '../../../src/inference/limits/port.ts'
@@ -144,7 +145,8 @@ describe('without Redis', () => {
     const limits = await instance()
     const alone = rule({ tpm: 100 })
     const first = await limits.take(ask([alone], 60))
-    await direct.send('DEL', [`{gatelog:limits}:${alone.subject}:counts`]) // Redis would let it in, this process would not
+    // Redis would admit the request, this process would not.
+    await direct.send('DEL', [`{gatelog:limits}:${alone.subject}:counts`])
     process.kill(server.pid, 'SIGSTOP')
     try {
       expect(await admits(limits, [alone], 60)).toBe(false)

@@ -1,4 +1,5 @@
-// Hard budgets between the attempts of a request, and when its outcome cannot be recorded: who is called, who is passed over, and what is told when.
+// Hard budgets between the attempts of a request, and when the outcome cannot be recorded: which providers are called,
+// which are skipped, and what is reported when.
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { BudgetRow } from '../../../src/domain/budgets/budget.ts'
 import { SpoolClosed } from '../../../src/log/spool/port.ts'
@@ -54,7 +55,10 @@ const setUp = ({ rows, alpha, beta, policy, behaviour = {} }: Setup) => {
 describe('a further attempt is made only when the budget has room for it beside what was billed', () => {
   /** The most that an attempt at beta may cost: without a price for the prompt, 100 tokens at 20,000 nano-USD. */
   const BETA_NANO = 2_000_000
-  /** What an attempt at alpha that may have been billed is estimated at: a prompt of 5 tokens at 10,000 nano-USD. The budget is charged all that was reserved. */
+  /**
+   * The estimate for an attempt at alpha that may have been billed: a prompt of 5 tokens at 10,000 nano-USD. The budget
+   * is charged the whole reservation.
+   */
   const BILLED_NANO = 50_000
   const row = budgetRow({ limit_nano_usd: BETA_NANO })
   const setup = {

@@ -1,4 +1,5 @@
-// What a hard budget is charged for an attempt whose usage nobody said: never less than what may have been billed. Reports, and budgets that only count, keep the estimate.
+// The charge to a hard budget for an attempt without reported usage: at least what may have been billed. Reports and
+// budgets that only count use the estimate.
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { BudgetRow } from '../../../src/domain/budgets/budget.ts'
 import { estimateTokens } from '../../../src/inference/money/estimate.ts'

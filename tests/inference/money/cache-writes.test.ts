@@ -1,4 +1,5 @@
-// What is written to a vendor's cache costs more than the rest of a prompt: it is reserved at the dearest, and charged by what the usage says.
+// Tokens that are written to a vendor's cache cost more than other prompt tokens: they are reserved at the highest
+// price and charged by the reported usage.
 import { afterEach, describe, expect, test } from 'bun:test'
 import { readIntent } from '../../../src/inference/intent/intent.ts'
 import { reservedNanoUsd } from '../../../src/inference/money/estimate.ts'

@@ -1,4 +1,5 @@
-// What a provider does not count is estimated, all of it: whatever was generated is billed, wherever in the answer it stands.
+// Usage that a provider does not report is estimated in full: all generated content is billed, in every part of the
+// answer.
 import { afterEach, describe, expect, test } from 'bun:test'
 import { kindOf } from '../../../src/providers/kinds.ts'
 import { type FaultServer, startFaultServer } from '../../faults/matrix/fault-server.ts'

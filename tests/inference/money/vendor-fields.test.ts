@@ -1,4 +1,5 @@
-// What a client says in the words of an upstream is counted where that upstream reads it: no cap admits what it would exceed.
+// Vendor fields of a client's body count where the upstream reads them: a cap does not admit a request that would
+// exceed it.
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { readIntent } from '../../../src/inference/intent/intent.ts'
 import { outputBound, promptTokensEstimate, reservedNanoUsd } from '../../../src/inference/money/estimate.ts'

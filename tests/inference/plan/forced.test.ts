@@ -1,4 +1,5 @@
-// A refusal names the model that was refused: the one that a scope, an override or an alias leads to, not the one that the client wrote.
+// A refusal names the model that was refused: the target of a scope, an override or an alias, not the name in the
+// client's request.
 import { describe, expect, test } from 'bun:test'
 import { makePlan } from '../../../src/inference/plan/plan.ts'
 import { withScope } from '../../../src/inference/plan/policies.ts'

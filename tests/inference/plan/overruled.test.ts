@@ -21,7 +21,7 @@ afterAll(async () => {
   for (const upstream of upstreams) await upstream.stop()
 })
 
-/** A request whose first candidate fails, while these overrides come into force between its admission and its second attempt. */
+/** A request whose first candidate fails. The overrides take effect between its admission and its second attempt. */
 const failing = async (fields: Partial<OverridesInForce>, policy: Partial<PolicyRow> = {}) => {
   const steering = steeringOf()
   gateway = testGateway({

@@ -1,4 +1,5 @@
-// A provider whose wire cannot say what is asked is passed over, as one without a capability is: another may be able to.
+// A provider whose wire format cannot express the request is skipped, like one without a capability: another provider
+// may accept the request.
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { KINDS } from '../../../src/providers/kinds.ts'
 import type { KeyEntry } from '../../../src/state/port.ts'

@@ -1,4 +1,5 @@
-// Admissions that are written over others of the same candidates say what the runtime would have written of the same plan.
+// Admissions that are written over earlier ones of the same candidates are equal to the text that the runtime would
+// write for the same plan.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { BudgetPart } from '../../../src/domain/budgets/budget-events.ts'

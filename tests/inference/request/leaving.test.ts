@@ -1,5 +1,5 @@
-// A client that leaves, in every phase of its request: the upstream is let go within 100 ms and one outcome says `canceled`. (Many at once, on a real
-// gateway: `tests/faults/clients/leaving.ts`.)
+// A client disconnects, in each phase of its request: the upstream connection is released within 100 ms, and one
+// outcome has the status `canceled`. Many at once, on a real gateway: `tests/faults/clients/leaving.ts`.
 import { afterEach, describe, expect, mock, spyOn, test } from 'bun:test'
 import { processLimits } from '../../../src/inference/limits/local.ts'
 import type { Limits } from '../../../src/inference/limits/port.ts'

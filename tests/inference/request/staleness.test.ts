@@ -1,4 +1,5 @@
-// `auth.max_staleness`: an instance that may not have seen a revocation serves nobody, says so where it is asked whether it is ready, and goes on by itself.
+// `auth.max_staleness`: an instance that may have missed a revocation refuses all requests, reports it in its readiness
+// answer, and resumes by itself.
 import { describe, expect, test } from 'bun:test'
 import { principalNow, type SessionDeps, sessionOf } from '../../../src/http/auth.ts'
 import { gatewaysOnUpstream } from '../../http/gateways.ts'

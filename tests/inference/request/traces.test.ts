@@ -1,4 +1,5 @@
-// Traces as a collector gets them: spans and their parents, the names of the GenAI conventions, the context in and out. And nothing of it while they are off.
+// Traces as a collector receives them: spans and their parents, names of the GenAI conventions, incoming and outgoing
+// context. With traces off, none of this is sent.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { openTraces } from '../../../src/inference/request/trace.ts'
 import { createDialer } from '../../../src/lib/http-client/dialer.ts'

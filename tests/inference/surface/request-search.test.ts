@@ -1,4 +1,5 @@
-// One request of the request log, asked for while it is on its way there: found, awaited, or not there, and never said to be what it may not be.
+// Search for one request of the request log while its row is on its way: the search finds it, waits for it, or reports
+// that it does not exist. It never reports an uncertain result.
 import { describe, expect, test } from 'bun:test'
 import {
   awaitRow,

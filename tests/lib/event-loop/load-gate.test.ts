@@ -104,8 +104,9 @@ test('what has piled up is let in for as long as the turn is not late, and the r
 })
 
 /**
- * A server on which a request costs 2 ms and a refusal 0.03, asked ten times as often as it can: what it serves a second. `later`: part of the work that comes
- * after the turn. `stolenMs`: what other programs take of its processor in every fifth turn.
+ * Requests that a server completes a second, at ten times the load that it can serve. A request costs 2 ms and a
+ * refusal 0.03 ms. `later`: the share of the work that runs after the turn. `stolenMs`: processor time that other
+ * programs take in every fifth turn.
  */
 const goodputOf = (later: number, stolenMs = 0, isKnown = true): number => {
   const gate = gateWith()

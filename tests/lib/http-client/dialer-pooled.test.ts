@@ -180,8 +180,8 @@ describe('the pooled client', () => {
       Promise.all(
         sent.map(async (body) => (await dial(post(`http://127.0.0.1:${server.port}/`, body), limits())).text(100)),
       )
-    // The server is of this thread: it reads nothing before all of a round are written, as far as the kernel takes them.
-    // Of the first round none has a connection yet when all are put together.
+    // The server runs in this thread: it reads only after all requests of a round are written, up to the limit of the
+    // kernel. In the first round, no request has a connection yet when all of them are composed.
     for (const sent of [bodies, bodies.toReversed(), bodies]) expect(await digests(sent)).toEqual(sent.map(digestOf))
   })
 
@@ -211,7 +211,8 @@ describe('the pooled client', () => {
     const { dial } = dialer()
     const url = `http://127.0.0.1:${server.port}/`
     const response = await dial(post(url), limits())
-    // As long as it needs to be rid of all of it: what was sent of the first is in the buffers of both kernels and ours.
+    // This takes as long as the server needs to send everything: the sent part of the first answer is in the buffers of
+    // both kernels and of the client.
     expect((await (await dial(post(url), limits())).text(total)).length).toBe(total)
     expect(sent[0]).toBeLessThan(total / 2)
     let received = 0

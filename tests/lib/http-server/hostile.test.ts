@@ -1,4 +1,5 @@
-// Clients that say what is no request, or one that two readers would read in two ways: the answer ends the connection, and nothing behind it is handled.
+// Clients that send bytes that are no request, or that two parsers would read in two ways: the answer closes the
+// connection, and no later bytes are handled.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { HEAD_BYTES } from '../../../src/lib/http-server/request-head.ts'
 import {

@@ -1,4 +1,5 @@
-// One connection among others: what it may take of the process, and that its answer comes whole also where the connection ends with it.
+// One connection among others: the share of the process that it may use, and answers that arrive whole although the
+// connection closes after them.
 import { afterAll, expect, test } from 'bun:test'
 import { ServerRequest } from '../../../src/lib/http-server/request.ts'
 import { headEnd, RequestHead } from '../../../src/lib/http-server/request-head.ts'

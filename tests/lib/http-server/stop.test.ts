@@ -8,7 +8,10 @@ afterAll(stopServing)
 
 const HEAD = /\r\n\r\n/
 
-/** Sends these bytes; `end` or `reset`, whichever the server did, once the head of an answer has come and `stop` was called. */
+/**
+ * Sends these bytes, and calls `stop` once the head of an answer has arrived. Returns `end` or `reset`: how the server
+ * closes the connection.
+ */
 const endingOf = async (port: number, text: string, stop: () => void): Promise<string> => {
   const socket = netConnect({ host: '127.0.0.1', port })
   const begun = Promise.withResolvers<void>()

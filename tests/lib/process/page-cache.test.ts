@@ -32,7 +32,8 @@ const cachedPages = (path: string, bytes: number): boolean[] => {
 const written = (name: string, sync: boolean): string => {
   const path = join(folder, name)
   const fd = openSync(path, 'w')
-  // In small pieces, as a log is: of one large write the kernel may make one large page, which goes whole or not at all.
+  // Writes small pieces, as a log does: from one large write the kernel may make one large page, which is dropped whole
+  // or not at all.
   const piece = new Uint8Array(PAGE).fill(7)
   for (let at = 0; at < 4 * MIB; at += PAGE) writeSync(fd, piece)
   if (sync) fdatasyncSync(fd)

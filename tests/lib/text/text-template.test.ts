@@ -1,4 +1,5 @@
-// What is written over a template is the JSON that the values would have made, whatever they are; what has no room is refused.
+// A text that is written over a template is equal to the JSON of the values, for all values. A value that does not fit
+// is refused.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { charsOf, latin1Length, wholeText, writeText } from '../../../src/lib/text/text-pieces.ts'

@@ -1,4 +1,5 @@
-// What an append to a shared topic of the embedded log does before it commits: nobody is to stand still for what a disk has to write for others.
+// What an append to a shared topic of the embedded log does before it commits: the serving thread does not block while
+// the disk writes data of other files.
 import { afterAll, afterEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { PreSync } from '../../../src/log/embedded/pre-sync.ts'

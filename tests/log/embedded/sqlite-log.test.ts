@@ -1,4 +1,5 @@
-// What happens to the shared topics of the embedded log when their files are harmed. What they promise otherwise is in tests/contract.
+// Shared topics of the embedded log whose files are damaged. The tests in tests/contract cover the other promises of
+// these topics.
 import { Database } from 'bun:sqlite'
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// What producers of others may have packed: written by the Java client (Kafka 4.1) and the Snappy library that others use bare.
+// Record batches that other producers may compress: written by the Java client (Kafka 4.1) and with the bare Snappy
+// library of other clients.
 import { describe, expect, test } from 'bun:test'
 import { unpackLz4 } from '../../../src/lib/compression/lz4.ts'
 import { OutputBuffer } from '../../../src/lib/compression/output-buffer.ts'

@@ -29,7 +29,10 @@ const plain = (records: readonly NewRecord[]) => records.map(({ key, value }) =>
 
 const KINDS = Array.from({ length: 20 }, (_, index) => ({ name: `kind-${index}`, text: 'x'.repeat(40 * index) }))
 
-/** Some like others but for a number, some of other kinds that say the same of themselves, some longer than they were thought to be, or shorter. */
+/**
+ * Records that differ from others of their `like` in a number only, that have other content than their `like`, or that
+ * are shorter than their `valueBound`.
+ */
 const record: fc.Arbitrary<NewRecord> = fc
   .record({
     kind: fc.option(fc.nat({ max: KINDS.length - 1 })),

@@ -14,7 +14,10 @@ import { readBatches } from '../../../src/log/kafka/records.ts'
 import { MIN_MESSAGE_BYTES } from '../../../src/log/kafka/topic-rules.ts'
 import type { LogRecord, NewRecord } from '../../../src/log/port.ts'
 
-/** kafkajs's own encoder and decoder of record batches: another implementation to hold ours against. It has no types for them. */
+/**
+ * The encoder and decoder of record batches in kafkajs: an independent implementation to compare ours with. It has no
+ * types for them.
+ */
 const kafkajs = async <T>(file: string): Promise<T> => (await import(`kafkajs/src/protocol/${file}.js`)) as T
 interface TheirRecord {
   readonly offset: string

@@ -1,4 +1,5 @@
-// `log.durability: host`: what the disk refuses to sync is written once more at the head of a later segment, and a power cut may take the end of any segment.
+// `log.durability: host`: records that the disk refuses to sync are written again at the head of a later segment, and a
+// power cut may remove the end of any segment.
 import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -125,7 +126,10 @@ test('copies are looked for only as far as a head that knows what is lost to hav
 })
 
 const share = fc.oneof(fc.constant(0), fc.constant(1), fc.double({ min: 0, max: 1, noNaN: true }))
-/** Three segments of a process whose syncs failed over the end of the first and the second, and one of the next process; a power cut took any ends of them. */
+/**
+ * Three segments of a process whose syncs failed across the end of the first and the second segment, and one segment of
+ * the next process. A power cut removes any ends of them.
+ */
 const worlds = fc.record({
   ends: fc.tuple(fc.nat(8), fc.nat(8), fc.nat(8), fc.nat(8)),
   back: fc.nat(8),

@@ -1,4 +1,5 @@
-// Where the sender puts records: each into the partition of its subject, in order, in an envelope of its own, whatever is remembered of those before it.
+// Where the sender puts records: each into the partition of its subject, in order, in an envelope of its own, whatever
+// the sender has cached of earlier records.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { APPEND_LIMITS } from '../../../src/log/append-limits.ts'

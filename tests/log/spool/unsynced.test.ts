@@ -1,4 +1,5 @@
-// Settlements that a power cut may still take, `log.durability: host`: whatever it takes, an admission is settled or open, never neither, never both.
+// Settlements that a power cut may still remove, with `log.durability: host`: after any loss, an admission is either
+// settled or open, never neither and never both.
 import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -71,7 +72,10 @@ const fill = (spool: LocalSpool) => spool.append('operations', 'x', 'y', JSON.st
 const sizesOf = ({ directory }: LocalSpool) =>
   new Map(listSegments(directory).map(({ ordinal, bytes }) => [ordinal, bytes]))
 
-/** What a start finds after the process died here; `left`: the power was cut too, and of the segments so many bytes are left. */
+/**
+ * What a start finds after the process crashed here. `left`: a power cut as well; ordinal of a segment -> its bytes
+ * that are left.
+ */
 const afterCrash = async ({ spool: { directory } }: Held, left?: ReadonlyMap<number, number>, copy = dataDir()) => {
   cpSync(directory, join(copy, 'spool', '1'), { recursive: true })
   const segments = listSegments(join(copy, 'spool', '1'))

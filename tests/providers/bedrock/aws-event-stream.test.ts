@@ -13,8 +13,8 @@ const parse = (bytes: Uint8Array, cuts: readonly number[] = [], maxFrameBytes?: 
 }
 const concat = (...frames: Uint8Array[]) => new Uint8Array(Buffer.concat(frames))
 
-// Made with another language's CRC-32 from the format's description, so that reader and writer cannot be wrong together:
-// lengths, their checksum; one string header; the payload `{}`; the checksum of all.
+// Made from the description of the format, with the CRC-32 of another language, so that reader and writer cannot both
+// be wrong: lengths, their checksum, one string header, the payload `{}`, the checksum of all.
 const FRAME = '00000029000000172a2017db0b3a6576656e742d747970650700086d657461646174617b7d0c8e011b'
 
 test('a frame as the format describes it', () => {

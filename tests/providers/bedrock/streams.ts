@@ -1,5 +1,5 @@
-// The streams of tests/fixtures/providers/bedrock in words: what Bedrock sends, frame by frame, as it was seen to (padding `p`,
-// blocks of empty text, no start for anything but tools). `bun tests/providers/bedrock/streams.ts` writes the files.
+// The streams of tests/fixtures/providers/bedrock as code: the frames that Bedrock was observed to send (padding `p`,
+// blocks of empty text, a start for tools only). `bun tests/providers/bedrock/streams.ts` writes the files.
 import { awsEvent, awsEventFrame, awsException } from './aws-event-frame.ts'
 
 const FOLDER = `${import.meta.dir}/../../fixtures/providers/bedrock`

@@ -1,4 +1,5 @@
-// Ids of calls that their upstream left without one: they come back in the next request, perhaps to another vendor, and each has a form that it takes.
+// Ids for tool calls that an upstream sends without one: they return in the next request, perhaps to another vendor, so
+// their form is valid for each vendor.
 import { expect, test } from 'bun:test'
 import { kindOf } from '../../../src/providers/kinds.ts'
 

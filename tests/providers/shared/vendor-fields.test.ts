@@ -1,4 +1,5 @@
-// What a client says in the upstream's own words goes there as it was sent, but for what would name another model, other tools or other messages.
+// Vendor fields of a client's body are forwarded unchanged, except those that would name another model, other tools or
+// other messages.
 import { describe, expect, test } from 'bun:test'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
 import { ALL_CAPABILITIES, type Target } from '../../../src/providers/port.ts'

@@ -1,4 +1,5 @@
-// The records of one request name so many accounts at most: what is spent from leases is refused beyond that, what only counts stands back.
+// The records of one request name a bounded number of accounts: beyond it, budgets that spend from leases refuse the
+// request, and budgets that only count are left out.
 import { expect, test } from 'bun:test'
 import { budgetRow, TENANT } from './world.ts'
 import { worldsClosedAfterEach } from './worlds.ts'

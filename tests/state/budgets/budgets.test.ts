@@ -1,4 +1,5 @@
-// Instances that spend from one budget: what they are granted together, what they give back, and what holds when the log is slow, away, or answers are lost.
+// Instances that spend from one budget: their grants together, their returns, and the promises that hold when the log
+// is slow or unavailable, or when answers are lost.
 import { expect, test } from 'bun:test'
 import { committed, spentOf } from '../../../src/domain/budgets/account.ts'
 import type { MemoryFaults } from '../../../src/log/memory.ts'

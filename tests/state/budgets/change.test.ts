@@ -1,4 +1,5 @@
-// A budget that was only counted becomes hard, or gets a further limit: what instances have counted and not told is told before anything is granted.
+// A budget that only counted becomes hard, or gets a further limit: the instances report all that they have counted
+// before anything is granted.
 import { expect, test } from 'bun:test'
 import { spentOf } from '../../../src/domain/budgets/account.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'

@@ -1,4 +1,5 @@
-// What a crash may not change: what an outcome has cost is told, and what it left over is free, only once the outcome is recorded.
+// Promises that hold across a crash: the cost of an outcome is reported, and the rest of its reservation is released,
+// only once the outcome is recorded.
 import { expect, test } from 'bun:test'
 import { committed, spentOf } from '../../../src/domain/budgets/account.ts'
 import { TOPICS } from '../../../src/log/topics.ts'

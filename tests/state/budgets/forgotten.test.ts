@@ -1,4 +1,5 @@
-// Where a reader of budgets begins: at the last hours, since accounts are stated; and what it says where the log no longer holds what was spent.
+// Where a reader of budgets starts: at the last hours, since accounts are stated. Also its answer when the log no
+// longer holds what was spent.
 import { expect, test } from 'bun:test'
 import { spentOf } from '../../../src/domain/budgets/account.ts'
 import { memoryLog } from '../../../src/log/memory.ts'

@@ -1,4 +1,5 @@
-// After an overrun nobody is let in any more: not on what the instance that saw it holds still, nor anywhere that has read of it, until limits are set again.
+// After an overrun no request is admitted until limits are set again: not from the remaining lease of the instance that
+// detected it, and not on any instance that has read the overrun.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { closedFor, closedUpTo, limitsHeightOf } from '../../../src/domain/budgets/account-closing.ts'

@@ -1,4 +1,5 @@
-// Builds that serve side by side come to the same grants: what an earlier one would take otherwise is written only once there is none any more.
+// Builds that run side by side compute the same grants: a record that an earlier build would read differently is
+// written only once no earlier build runs.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Account, type Accounts, decideLease, evolveAccounts } from '../../../src/domain/budgets/account.ts'
@@ -15,7 +16,10 @@ const worldOf = worldsClosedAfterEach()
 const ID = 'bud_1/0-'
 const of = (nano_usd: number) => ({ nano_usd, tokens: 0 })
 
-/** One account, in the fold of this build or in that of the builds before: a newer copy of the terms was taken as it stands, and thereby opened what was closed. */
+/**
+ * One account, in the fold of this build or of earlier builds. An earlier build takes a newer copy of the terms
+ * unchanged, and so reopens an account that is closed.
+ */
 class Reader {
   #account: Account | undefined
   readonly #accounts: Accounts = {

@@ -1,4 +1,5 @@
-// A budget of tokens and providers that count more than was reserved: it is booked, and closes the account as money does.
+// A budget of tokens and providers that count more tokens than were reserved: the excess is booked, and it closes the
+// account as with money.
 import { expect, test } from 'bun:test'
 import { eventually } from '../../services/eventually.ts'
 import { budgetRow, budgetWorld, TENANT } from './world.ts'

@@ -1,4 +1,5 @@
-// Instances that share a log in memory and spend from one tenant's budgets: real leases, an injected clock for log time and windows.
+// Instances that share a log in memory and spend from the budgets of one tenant: real leases, an injected clock for log
+// time and windows.
 import { BUDGET_DEFAULTS, type BudgetRow } from '../../../src/domain/budgets/budget.ts'
 import { CHAIN_ROW } from '../../../src/domain/chain.ts'
 import { type ControlReader, ControlState, EVENT_VERSION } from '../../../src/domain/control.ts'

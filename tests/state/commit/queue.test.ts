@@ -307,7 +307,8 @@ describe('a commit', () => {
   })
 
   test('a writer that keeps losing gets its turn', async () => {
-    // The far writer's appends arrive too late for its place: without turns the near one, which never pauses, always wins.
+    // The appends of the far writer are too late for their offset: without turns, the near writer, which never pauses,
+    // always wins.
     const { instances } = await setUp([{}, { beforeAppend: () => Bun.sleep(60).then(() => 'none' as const) }])
     const [near, far] = instances as [Instance, Instance]
     let stop = false

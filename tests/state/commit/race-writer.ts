@@ -11,7 +11,10 @@ import { actor, nowMs, openInstance } from '../support.ts'
 
 export type RaceLog =
   | { readonly adapter: 'embedded'; readonly dataDir: string }
-  /** `topic`: what stands for the control topic, so that races do not meet; `keys`: for that of data keys, where they are needed. */
+  /**
+   * `topic`: stands for the control topic, so that races do not share one. `keys`: stands for the topic of data keys,
+   * where the test needs them.
+   */
   | { readonly adapter: 'kafka'; readonly brokers: readonly string[]; readonly topic: string; readonly keys?: string }
 
 export interface RaceTask {

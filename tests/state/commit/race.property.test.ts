@@ -1,4 +1,5 @@
-// Two and three writers over one log, with lost answers, lost requests, delays, refusals and crashes, in any interleaving.
+// Two and three writers over one log, with lost answers, lost requests, delays, refusals and crashes, in any
+// interleaving.
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'

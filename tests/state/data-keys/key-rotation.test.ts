@@ -1,4 +1,5 @@
-// Rotation of the master key: every data key is wrapped anew, whatever happens beside it, and what was erased stays erased.
+// Rotation of the master key: each data key is wrapped again, whatever runs at the same time, and erased keys stay
+// erased.
 import { describe, expect, test } from 'bun:test'
 import { decisionMacKey } from '../../../src/domain/kernel/decision.ts'
 import { memoryLog } from '../../../src/log/memory.ts'

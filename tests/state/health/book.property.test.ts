@@ -1,4 +1,5 @@
-// Whatever the order of begins, ends, waits and moves: never two trials at once, never more calls than allowed, nothing leaked, and frames that the log can tell again.
+// In any order of begins, ends, waits and moves: never two trials at once, never more calls than allowed, no leak, and
+// frames from which the log rebuilds the same state.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { breakerSettings } from '../../../src/state/health/breaker.ts'

@@ -1,4 +1,5 @@
-// What is remembered of providers that refuse to be asked for usage: for an hour, of so many, and not where another server answers.
+// The memory of providers that refuse the request for usage: it lasts for an hour, is bounded, and does not apply to
+// another server.
 import { expect, test } from 'bun:test'
 import { UsageSupport } from '../../../src/state/health/book.ts'
 

@@ -1,4 +1,5 @@
-// A snapshot of a build that knew more event types: what those did stands in its rows, and nothing there says that this build does not know them.
+// A snapshot of a build with more event types: its rows contain the effects of these events, but they do not show that
+// this build cannot read the types.
 import { expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// An instance that follows the log: what it folds, what it refuses, and what it does when the log loses records or falls silent.
+// An instance that follows the log: what it folds, what it refuses, and how it reacts when the log loses records or
+// stops answering.
 import { describe, expect, test } from 'bun:test'
 import { EVENT_VERSION } from '../../../src/domain/control.ts'
 import { GENESIS, writeDecision } from '../../../src/domain/kernel/decision.ts'

@@ -1,5 +1,5 @@
-// A long log whose first part a thread reads ahead of the fold: the same state and the same verdicts as without it, whatever stands in the log and
-// whatever becomes of the thread.
+// A long log whose first part a thread reads ahead of the fold: the state and the verdicts are the same as without the
+// thread, for any content of the log and any failure of the thread.
 import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// A log that lost its tail gets it back from what an instance kept: the same bytes, so the same ids, so it counts again.
+// A log that lost its tail gets it back from the copy that an instance keeps: the same bytes, so the same ids, so the
+// log is valid again.
 import { describe, expect, test } from 'bun:test'
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,5 @@
-// Words that stand for models (aliases of models and of endpoint scopes) change hands in one file: one start gives the state that the file says.
+// Names that stand for models (aliases of models and of endpoint scopes) move to other entries in one file: one start
+// leads to the state of the file.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap, BootstrapEndpoint, BootstrapModel } from '../../../src/domain/bootstrap.ts'
 import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'

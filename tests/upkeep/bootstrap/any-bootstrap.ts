@@ -1,4 +1,5 @@
-// Random settings over few names, so that entries meet and take words from one another; and what the API may do between two starts.
+// Random settings over few names, so that entries collide and take names from one another, and random changes by the
+// API between two starts.
 import fc from 'fast-check'
 import { decideApiKey } from '../../../src/domain/access/api-key.ts'
 import type { Bootstrap } from '../../../src/domain/bootstrap.ts'
@@ -37,7 +38,10 @@ const model = fc.record({
 })
 const models = fc.uniqueArray(model, { selector: ({ name }) => name, maxLength: 4 })
 
-/** What a file lists no longer, or what is refused, keeps what it names, also where that is there by now: entries with references are neither. */
+/**
+ * Entries with references are always listed and never refused: such an entry would keep its references, even where
+ * their targets exist by then.
+ */
 const endpoint = (slug: string, tenant?: string) =>
   fc.record({
     slug: fc.constant(slug),

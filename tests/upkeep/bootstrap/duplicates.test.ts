@@ -1,4 +1,5 @@
-// What is refused of `bootstrap:` before anything starts: entries that stand twice, and entries that would change what a key of the environment opens.
+// Entries of `bootstrap:` that are refused before the start: duplicates, and entries that would change what a key of
+// the environment can access.
 import { describe, expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'

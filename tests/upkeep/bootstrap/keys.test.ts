@@ -1,4 +1,5 @@
-// What becomes of seeded keys that the API has edited, renamed or revoked since: they are the API's, and only a changed secret of the settings reaches them.
+// Seeded keys that the API has edited, renamed or revoked since: the API owns them, and only a changed secret in the
+// settings affects them.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap } from '../../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'

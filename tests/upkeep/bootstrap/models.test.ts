@@ -1,4 +1,5 @@
-// What an entry about a model no longer says ends, as in every other section; what catalogues may have filled stays, and is told.
+// A field that an entry about a model no longer has is removed, as in each other section. A field that a catalogue may
+// have filled stays, with a note.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap, BootstrapModel } from '../../../src/domain/bootstrap.ts'
 import type { ListedModel } from '../../../src/providers/port.ts'

@@ -1,4 +1,5 @@
-// Whatever the settings say and the API does between two starts: one start gives what the file says, a second one does nothing, and no key comes back.
+// For any settings and any changes by the API between two starts: one start leads to the state of the file, a second
+// one changes nothing, and no ended key works again.
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { KIND_TABLE } from '../../../src/composition/settings.ts'
@@ -36,9 +37,16 @@ const working = (at: Installation): ReadonlySet<string> =>
       .map(({ digest }) => digest),
   )
 
-const OF_THE_SETTINGS: ReadonlySet<string> = new Set(
-  ['digest', 'seeded_digest', 'seeded_name', 'status', 'revoked_at', 'updated_at', 'revision'], // a text, and the end of what had it
-)
+/** Fields of a key that the settings may change: its secret, and the end of the key that had this secret. */
+const OF_THE_SETTINGS: ReadonlySet<string> = new Set([
+  'digest',
+  'seeded_digest',
+  'seeded_name',
+  'status',
+  'revoked_at',
+  'updated_at',
+  'revision',
+])
 
 /** What the API owns, but for the texts of keys, which settings may change. */
 const ofTheApi = (at: Installation): readonly string[] =>

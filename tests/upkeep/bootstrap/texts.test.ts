@@ -1,4 +1,5 @@
-// Texts of keys that settings name and that must not be used: those that stopped working once, and those that another key has.
+// Secrets of keys in the settings that must not be used: secrets that stopped working earlier, and secrets that another
+// key has.
 import { describe, expect, test } from 'bun:test'
 import type { Bootstrap } from '../../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'

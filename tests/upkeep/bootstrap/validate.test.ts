@@ -1,5 +1,6 @@
-// What the API refuses without looking at what there is stops a start in the same words, with the path of the field: left out with a note, a limit that somebody
-// relies on would not be in force. What depends on the state stays a note.
+// Settings that the API refuses without a look at the state stop a start with the same message and the path of the
+// field: if they were skipped with a note, an expected limit would not be in force. A refusal that depends on the state
+// stays a note.
 import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

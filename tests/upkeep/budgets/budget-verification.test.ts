@@ -1,4 +1,5 @@
-// Verification of a budget against a log that is long, slow, cut or growing: it matches where everything was read, and says so where it was not.
+// Verification of a budget against a log that is long, slow, cut or growing: it compares where the whole log was read,
+// and reports where it was not.
 import { afterEach, expect, test } from 'bun:test'
 import { writeEnvelope } from '../../../src/log/envelope.ts'
 import type { MemoryFaults } from '../../../src/log/memory.ts'

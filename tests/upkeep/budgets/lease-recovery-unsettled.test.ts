@@ -1,4 +1,5 @@
-// A spool that holds what this build cannot read: what is known is told, once, however often the start that tells it is ended in the middle.
+// A spool with records that this build cannot read: the known part is reported once, however often the start that
+// reports it is interrupted.
 import { expect, test } from 'bun:test'
 import type { AppendFault } from '../../../src/log/memory.ts'
 import type { EventLog } from '../../../src/log/port.ts'

@@ -1,4 +1,5 @@
-// A spool whose process died: what it spent is told once, whatever the budget has become meanwhile, and what it held is free.
+// A spool whose process crashed: its spending is reported once, whatever changed in the budget meanwhile, and its
+// reservations are released.
 import { expect, test } from 'bun:test'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { neededFrom, noteNeeded, spentIn } from '../../../src/upkeep/budgets/spool-spending.ts'

@@ -99,7 +99,10 @@ export const recover = (
   log?: EventLog,
 ): Promise<boolean> => recoverLeases(started.spool, depsOf(world, started, rows, log), never, isSettled)
 
-/** Gives back what the dead of a spool held, in the process that has it now, which gives it up behind this: who is dead then. */
+/**
+ * Returns what dead holders of a spool held, in the process that has adopted the spool. The process releases the spool
+ * after this. Returns a function that finds these dead holders.
+ */
 export const recoverAdopted = async (
   world: BudgetWorld,
   started: Started,

@@ -1,4 +1,5 @@
-// Instances that are gone: what they hold comes back after a day of silence or when an operator says so, and what they are known to have spent does not.
+// Instances that are gone: their reservations are released after a day of silence or by an operator's command, and
+// their known spending stays charged.
 import { expect, test } from 'bun:test'
 import { committed, spentOf } from '../../../src/domain/budgets/account.ts'
 import type { BudgetCharge, BudgetPart, InstanceRetired } from '../../../src/domain/budgets/budget-events.ts'
@@ -176,7 +177,10 @@ test('what one that was given up had spent and neither told nor shipped is booke
   expect((await watches.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', BOUND))?.reason).toBe('spent')
 })
 
-/** A dead instance that left a request of 900 of 1,000 open on each of many budgets, and whoever watches a day later. */
+/**
+ * A dead instance that left a request of 900 of 1,000 open on each of many budgets, and an instance that watches a day
+ * later.
+ */
 const leftOpen = async (count: number, inParts: boolean) => {
   const scopeOf = (i: number) => ({ type: 'key', id: `key_${i}` })
   const rows = Array.from({ length: count }, (_, i) =>
@@ -223,7 +227,10 @@ test('while an instance serves that would misread that, nothing is retired', asy
   expect(holders().every(({ closed }) => !closed)).toBe(true)
 })
 
-/** An instance that crashed so often, each time with a request of 1,000 open on the same account, and whoever watches a day later. */
+/**
+ * An instance that crashed `starts` times, each time with a request of 1,000 open on the same account, and an instance
+ * that watches a day later.
+ */
 const diedOften = async (starts: number, apartMs: number) => {
   const world = worldOf(10_000_000)
   const first = world.open('gone')

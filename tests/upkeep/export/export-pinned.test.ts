@@ -1,4 +1,5 @@
-// What names a model by its id means one row. A file says it so that it goes on meaning that row: here, where it changes nothing, and elsewhere.
+// A reference to a model by its id means one row. The exported file keeps that meaning: in this installation, where it
+// changes nothing, and in another one.
 import { expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { decideEndpoint, NOTHING_OVERRIDDEN } from '../../../src/domain/steering/endpoint.ts'

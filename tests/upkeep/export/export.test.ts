@@ -102,7 +102,10 @@ const TABLES = Object.keys(settings) as (keyof typeof settings)[]
 
 const UNLIKE: ReadonlySet<string> = new Set(['created_at', 'updated_at', 'revision', 'digest', 'seeded_digest'])
 
-/** The rows of every table that is exported, without what differs between installations: ids are names, keys have secrets of their own. Null and absent are one. */
+/**
+ * The rows of each exported table, without what differs between installations: ids become names, and secrets of keys
+ * are left out. Null and absent are equal.
+ */
 const likeness = ({ state }: FoldingCommit): readonly unknown[] => {
   const names = new Map<string, string>()
   for (const name of ['tenants', 'keys', 'providers', 'models', 'policies'] as const)

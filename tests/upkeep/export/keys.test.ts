@@ -39,7 +39,10 @@ const keysOf = (at: Installation) =>
 const INFERENCE = 'an-inference-key-of-my-own-choice'
 const values = { admin: ADMIN, inference: INFERENCE }
 
-/** An installation with keys of the environment and two keys of one name, which the API made, with something about each. */
+/**
+ * An installation with keys of the environment and with two keys of one name, which the API made. Each key has rate
+ * limits, and one has an override.
+ */
 const twins = async (): Promise<Installation> => {
   const at = install()
   await at.seed({}, values)

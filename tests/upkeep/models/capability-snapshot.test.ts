@@ -1,4 +1,4 @@
-// The vendored capabilities: well formed and dated, found by name without guessing, and put in their place between the listing and the kind.
+// The vendored capabilities: valid and dated, found by exact name, and ranked between the listing and the kind.
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

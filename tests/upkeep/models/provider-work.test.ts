@@ -1,4 +1,5 @@
-// Tests against fakes of the vendors, over the real dialer and the real kinds: what each check says, what is charged, what ends it.
+// Provider tests against fakes of the vendors, over the real dialer and the real kinds: the result of each check, its
+// cost, and what aborts it.
 import { describe, expect, test } from 'bun:test'
 import { CHECKS } from '../../../src/upkeep/models/provider-checks.ts'
 import { budgetRow, budgetWorld } from '../../state/budgets/world.ts'

@@ -1,4 +1,5 @@
-// The embedded Postgres over its life: first start, stop, a killed gateway, a killed postmaster with a busy backend, folders that only root may enter.
+// The embedded Postgres over its life: first start, stop, a killed gateway, a killed postmaster with a busy backend,
+// folders that only root may enter.
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import {
   chmodSync,

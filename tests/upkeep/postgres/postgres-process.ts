@@ -1,4 +1,5 @@
-// A process that runs the embedded Postgres of a folder, for tests that kill it. Prints its URL when ready. Argument: data folder.
+// A process that runs the embedded Postgres of a folder, for tests that kill it. Prints its URL when ready. Argument:
+// data folder.
 import { startEmbeddedPostgres } from '../../../src/upkeep/postgres/embedded-postgres.ts'
 import { silent } from '../../services/postgres.ts'
 

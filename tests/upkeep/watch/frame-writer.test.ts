@@ -1,4 +1,4 @@
-// Frames in the operations topic: whatever is refused and when, those that are there are in order, and tell what the plans saw.
+// Frames in the operations topic: after any refusal, the written frames are in order and contain what the plans used.
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { SpoolClosed } from '../../../src/log/spool/port.ts'

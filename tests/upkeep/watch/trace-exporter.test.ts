@@ -1,4 +1,5 @@
-// The way to the collector: batches, a bounded queue, and what becomes of traces when the collector hangs, refuses or is away.
+// The export to the collector: batches, a bounded queue, and traces when the collector hangs, refuses or is
+// unavailable.
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { headersOf, openTracing, tracesUrl } from '../../../src/composition/telemetry.ts'
 import { loadConfig } from '../../../src/config/schema.ts'
