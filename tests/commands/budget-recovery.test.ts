@@ -24,7 +24,7 @@ const closing = closedAfterEach()
 
 const configOf = (dir: string) => loadConfig({ file: { name: 'test', text: `data:\n  dir: ${dir}\n` }, env: {} }).config
 
-/** A control state that is served from a snapshot until it is said to be live. */
+/** A control state that is served from a snapshot until `becomesLive` is called. */
 const fromSnapshot = () => {
   const control = new ControlState()
   const changed = new Condition()
@@ -64,7 +64,7 @@ test('while the control state is that of a snapshot nothing is given back: it ma
   expect([isDone, hasAsked] as unknown[]).toEqual([true, true])
 })
 
-/** A process with its spool, whose dead predecessors are said to be recovered. */
+/** A process with its spool. The recovery of its dead predecessors reports success. */
 const started = async (dir: string, adopt = false, files = nodeFiles) => {
   const outcomes = await openOutcomes(configOf(dir), quiet, { spool: { files } })
   const asked: boolean[] = []

@@ -12,7 +12,7 @@ export const temporaryFolder = (): { readonly path: string; remove(): void } => 
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** A spool that ships, durable as the process is, without ballast, unless told otherwise. */
+/** A spool that ships, with durability `process` and without ballast, unless `options` differ. */
 export const openTestSpool = (dataDir: string, options: Partial<SpoolOptions> = {}): Promise<LocalSpool> =>
   openSpool({
     dataDir,

@@ -73,11 +73,11 @@ interface Listed {
 }
 interface Listing extends Listed {
   target?: Partial<Target>
-  /** Lists that are asked for besides. */
+  /** Further lists that the kind requests. */
   further?: Listed[]
 }
 interface StreamCase {
-  /** Chunks in order; only what is said is compared. `null` stands for any chunk without content. */
+  /** Chunks in order; only the members given here are compared. `null` stands for any chunk without content. */
   parts: unknown[]
   text: string
   unreadable?: number

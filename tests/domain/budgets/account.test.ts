@@ -163,7 +163,7 @@ describe('what is told', () => {
     expect(asked(1, 2)).toMatchObject({ reason: 'overrun' })
     take(limited(4, 1))
     expect(asked(2, 4)).toMatchObject({ reason: 'overrun' })
-    take(limited(6, 5)) // limits were set in between; nobody copied that
+    take(limited(6, 5)) // limits were set in between, without a copy
     expect(asked(3, 6)).toEqual(granted(1))
     take(tells('i.1', { counted: 5, overrun: 5 }))
     expect(asked(4, 6)).toMatchObject({ reason: 'overrun' })

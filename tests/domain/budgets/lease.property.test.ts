@@ -115,7 +115,7 @@ class World {
   work(process: Process, instance: number, act: Step['act'], n: number): void {
     const { lease, open } = process
     const who = { holder: lease.holder, instance: `i${instance}` }
-    if (act !== 'take') this.read(process) // whoever spends may not have heard of its retirement yet
+    if (act !== 'take') this.read(process) // a spender may not have read its retirement yet
     if (act === 'ask') {
       const ask = { account: ACCOUNT, height: 1, need: usd(n), want: usd(2 * n) }
       this.underWay.push({ type: 'lease.requested', data: { ...who, sequence: ++process.sequence, accounts: [ask] } })
@@ -206,7 +206,7 @@ describe('leases', () => {
       fc.property(steps, (all) => {
         const world = new World()
         for (const step of all) world.step(step)
-        // Everybody comes back, ends what is under way, and tells everything.
+        // Each process restarts, ends its requests under way, and reports everything.
         for (const [instance, process] of world.processes.entries()) {
           if (process.dead) world.restart(process)
           for (const reserved of [...process.open]) world.step({ instance, act: 'settle', n: reserved })

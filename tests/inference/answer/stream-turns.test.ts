@@ -97,7 +97,7 @@ test('while the client does not read, nothing is read for it; the upstream waits
   send(chunk('two').repeat(1_000))
   expect(written).toHaveLength(1)
   expect(said).toEqual(['pause'])
-  // Nobody waits for the provider meanwhile.
+  // Meanwhile, no deadline for the provider runs.
   expect(exchange.waitDeadlineMs).toBe(Number.POSITIVE_INFINITY)
   while (said.length === 1) {
     waiting.shift()!(0)

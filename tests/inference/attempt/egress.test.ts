@@ -7,7 +7,7 @@ import { startUpstream } from '../../services/upstream.ts'
 import { entry, testGateway } from '../gateway.ts'
 
 const upstream = startUpstream()
-/** Nobody may come here. */
+/** No request may reach this server. */
 const trap = startRawServer((connection) => connection.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
 afterAll(async () => {
   trap.stop()

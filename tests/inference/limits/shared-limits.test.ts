@@ -36,7 +36,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** Where nothing is said about lateness: a machine that runs many tests is late itself. */
+/** For tests that do not check lateness: a machine that runs many tests is late itself. */
 const PATIENT = { answerMs: 5_000 }
 
 /** An instance of the gateway, as far as limits go. */

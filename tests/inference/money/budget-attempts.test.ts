@@ -27,7 +27,7 @@ interface Setup {
   readonly behaviour?: Behaviour
 }
 
-/** A gateway before two providers, of which "alpha" is asked first. */
+/** A gateway before two providers, of which "alpha" is called first. */
 const setUp = ({ rows, alpha, beta, policy, behaviour = {} }: Setup) => {
   const world = budgetWorld(...rows)
   world.nowMs = Date.now()

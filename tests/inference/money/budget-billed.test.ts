@@ -49,7 +49,7 @@ const setUp = (answer: FaultAnswer, { rows = [HARD, SOFT], row = {} as Row } = {
   return { gateway, budgets, server }
 }
 
-/** Asks, and leaves when the upstream has the request, or once the first bytes of a stream have come. */
+/** Sends a request, and disconnects when the upstream has it, or once the first bytes of a stream have arrived. */
 const leaving = async (answer: FaultAnswer, stream: boolean, row: Row = {}) => {
   const arrived = Promise.withResolvers<void>()
   const setup = setUp(

@@ -88,7 +88,7 @@ describe('a provider that cannot be asked this', () => {
         expect(response.status).toBe(502)
         expect(response.headers.get('x-gateway-retryable')).toBe('true')
       }
-      // By now its breaker is open, and nobody else is left.
+      // By now its breaker is open, and no other provider is left.
       expect(gateway.spool.settled().at(-1)!.attempts).toMatchObject([
         { provider: 'narrow', outcome: 'skipped', error_code: 'invalid_request' },
         { provider: 'wide', outcome: 'error', upstream_status: 503 },

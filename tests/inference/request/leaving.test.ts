@@ -58,7 +58,7 @@ const leave = async (client: AbortController) => {
   expect(settled).toMatchObject({ outcome: 'canceled', status: 499, error_code: 'request_canceled' })
   return settled!
 }
-/** Limits that say when they are asked, and answer when they are told to. */
+/** Limits that resolve `taking` when they are called, and answer once the test resolves `taken`. */
 const heldLimits = () => {
   const taking = Promise.withResolvers<void>()
   const taken = Promise.withResolvers<void>()

@@ -19,7 +19,7 @@ interface Row extends RequestRow {
   readonly label: string
 }
 
-/** A request log that says what is in it when it is asked for the nth time, from 1. */
+/** A request log that returns `rows(n)` at the nth read, from 1. */
 const world = (
   rows: (nth: number) => readonly Row[] = () => [],
   { isKnown = false, behindMs = 0 }: { isKnown?: boolean; behindMs?: number | null } = {},

@@ -1,4 +1,4 @@
-// Admission by load, on looks that are told: what is let in while the loop is late, and how it comes back.
+// Admission by load, on given measurements: what is admitted while the loop is late, and how it recovers.
 import { expect, test } from 'bun:test'
 import { LoadGate } from '../../../src/lib/event-loop/load-gate.ts'
 
@@ -13,7 +13,7 @@ const gateWith = (more: { maxDelayMs?: number | null; maxMemoryBytes?: number | 
 }
 type Gate = ReturnType<typeof gateWith>
 
-/** One asks. */
+/** One request. Returns whether it is admitted. */
 const ask = (gate: Gate): boolean => {
   if (gate.room <= 0 && !gate.more()) {
     gate.refused++
@@ -23,7 +23,7 @@ const ask = (gate: Gate): boolean => {
   return true
 }
 
-/** A turn that takes so long, at whose end so many ask, and then a look. How many were let in. */
+/** A turn of `elapsedMs` with `asking` requests, and then a measurement. Returns how many are admitted. */
 const turn = (gate: Gate, asking: number, elapsedMs: number, memoryBytes = 0, ranMs = elapsedMs): number => {
   let letIn = 0
   for (let i = 0; i < asking; i++) if (ask(gate)) letIn++

@@ -62,7 +62,7 @@ describe('the pooled client', () => {
     }
     keep((await reader.read()).value!)
     largest = 0
-    // As long as the server needs to be rid of all of it: what nobody reads fills the kernel's buffers, and no more.
+    // This takes as long as the server needs to send everything: unread bytes fill the kernel's buffers, and no more.
     expect((await (await dial(post(server.origin), limits())).text(size)).length).toBe(size)
     expect(drained).toBe(false)
     for (let next = await reader.read(); !next.done; next = await reader.read()) keep(next.value!)
@@ -85,7 +85,7 @@ describe('the pooled client', () => {
     expect(server.connections.length).toBe(2)
   })
 
-  // With the answer, right after it while nobody has looked at the socket yet, and at times after it.
+  // With the answer, right after it before the client has read the socket again, and at times after it.
   for (const afterMs of ['with it', 'at once', 0, 1, 5, 30] as const)
     test(`surplus bytes of an answer are never the next answer (${afterMs})`, async () => {
       const surplus = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'

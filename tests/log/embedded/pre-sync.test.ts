@@ -25,7 +25,7 @@ const open = (files: Files, synced = true): SqliteTopic => {
   return topic
 }
 
-/** A disk that answers a sync when it is told to. */
+/** A disk that acknowledges a sync when the test resolves it. */
 const slowDisk = () => {
   const asked: PromiseWithResolvers<void>[] = []
   const sync = (): Promise<void> => {

@@ -18,7 +18,7 @@ const query = (records: readonly NewRecord[]) => {
   return { correlationId: 7, clientId: 'gatelog', timeoutMs: 1_700, nowMs: NOW_MS, packer, appends }
 }
 
-/** In memory that holds something else already, and no more of it than is asked for. */
+/** Written to memory with other content, of exactly the size that `produceBound` gives. */
 const batchOf = (records: readonly NewRecord[], how = packer): Buffer => {
   const into = Buffer.alloc(produceBound(query(records)), 0xaa)
   return into.subarray(0, writeBatch(into, 0, records, NOW_MS, how))

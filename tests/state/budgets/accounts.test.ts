@@ -77,7 +77,7 @@ test('a further attempt asks its accounts in the order in which a first one does
   const budgets = world.open('i')
   const request = () => budgets.of(TENANT, 'key_1', null, world.nowMs)!
   const [again, first] = [request(), request()]
-  // The log knows both accounts, so that it need not be asked.
+  // Both accounts are already in the log, so that no answer of the log is needed.
   expect(await request().reserve('prov_2', 'two', { nanoUsd: 1, tokens: 1 })).toBeNull()
   expect(await again.reserve('prov_1', 'one', { nanoUsd: 60, tokens: 1 })).toBeNull()
   again.endAttempt({ nanoUsd: 60, tokens: 1, exact: true })

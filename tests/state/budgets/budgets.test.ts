@@ -49,7 +49,7 @@ test('what one holds ahead of need goes to whoever is short', async () => {
   const [first, second] = [world.open('i'), world.open('j')]
   const request = (await reserve(world, first, 10)) as RequestBudgets
   settle(request, 1)
-  // It holds 9 that nobody uses, and perhaps some ahead.
+  // It holds an unused 9, and perhaps some ahead of need.
   const other = (await reserve(world, second, 99)) as RequestBudgets
   expect(settle(other, 99)).toHaveLength(1)
   expect(await reserve(world, first, 1)).toBe('spent')

@@ -11,7 +11,7 @@ import { worldsClosedAfterEach } from './worlds.ts'
 const worldOf = worldsClosedAfterEach()
 
 const COST = { nanoUsd: 0, tokens: 1, exact: true }
-/** A clock that stands: what is told is told for a reason of its own, never because it has waited long. */
+/** A clock that stands still: each report has a cause of its own, never the time that it has waited. */
 const STANDING = { monotonicMs: () => 100_000 }
 
 const begin = async (world: BudgetWorld, budgets: OpenBudgets, nanoUsd: number, tokens = 1) => {
@@ -38,7 +38,7 @@ const toldOf = (budgets: OpenBudgets): number => {
   return account === undefined ? 0 : spentOf(account).nano_usd
 }
 
-/** All of them have the account open, and what they have spent so far is told: 1 each. */
+/** All instances have the account open and have reported their spending so far: 1 each. */
 const open = async (world: BudgetWorld, ...all: OpenBudgets[]) => {
   for (const each of all) expect(await spend(world, each, 1)).toBe('spent it')
   for (const each of all) for (const account of each.leases.opens.values()) each.leases.report(account)

@@ -67,7 +67,7 @@ test('begins at the last hours where accounts were stated there, and at the firs
   const late = await opened(world)
   expect(late.spent).toBe(600)
   expect(late.from).toBeGreaterThan(2)
-  world.nowMs += 600 * MINUTE_MS // nothing was said for ten hours
+  world.nowMs += 600 * MINUTE_MS // no record for ten hours
   expect(await opened(world)).toMatchObject({ from: 0, spent: 600 })
 })
 
@@ -82,7 +82,7 @@ for (const [name, kept] of [
     const { budgets } = await opened(world)
     expect(await refused(world, budgets, 1)).toBe('forgotten')
     expect(budgets.standing(row())).toMatchObject({ closed: true })
-    // Everybody reads the same.
+    // Each instance reads the same.
     const other = world.open('k')
     expect(await refused(world, other, 1)).toBe('forgotten')
     world.put(row({ height: 2, limit_nano_usd: 400 }))

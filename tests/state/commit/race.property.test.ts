@@ -113,7 +113,7 @@ const commandOf = ({ slug, verb }: WriterScript['commands'][number], mark: strin
   },
 })
 
-/** The counting rule once more, written as plainly as it can be: what counted, in order, with who asked for it. */
+/** The counting rule again, in its plainest form: ids of the decisions that count, in order, with their actors. */
 const countedIn = (values: readonly (Uint8Array | null)[]): { id: string; mark: string }[] => {
   const counted: { id: string; mark: string }[] = []
   let tip = GENESIS
@@ -156,7 +156,7 @@ const race = async (scripts: readonly WriterScript[], limitMs: number) => {
           .then((): Told => ({ mark, outcome: 'dead', revision: null }))
         told.push(await Promise.race([result, died]))
       })
-      // A process that died is noticed by polling: nothing of it tells anybody.
+      // A dead process is detected by polling: its death raises no event.
       const watch = setInterval(() => faults[index]!.dead && live.condition.notify(), 5)
       await Promise.all(ended)
       clearInterval(watch)

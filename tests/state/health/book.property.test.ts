@@ -77,7 +77,7 @@ test('any interleaving keeps the promises', () => {
       for (const { call } of open) call.end('abandoned')
       for (const candidate of here.book.candidates())
         expect([candidate.inFlight, candidate.provider.inFlight]).toEqual([0, 0])
-      // Nobody holds the trial for ever.
+      // No call holds the trial for ever.
       here.after(60_000)
       for (const row of ROWS) here.call(row).end('success')
       here.after(1_000)

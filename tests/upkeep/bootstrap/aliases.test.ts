@@ -17,7 +17,7 @@ const file = (
   ...more,
 })
 
-/** A start: how many decisions it took, and what it told. */
+/** A start: its number of decisions, and its notes. */
 const start = async (log: FoldingCommit, bootstrap: Bootstrap) => {
   let decisions = 0
   const counting: FoldingCommit = {

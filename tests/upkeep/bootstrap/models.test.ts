@@ -78,7 +78,7 @@ describe('what an entry no longer says', () => {
     const of = (kind: string, said: Partial<Entry> = {}): Bootstrap => ({
       providers: [{ name: 'one', kind, models: [{ name: 'm', ...said }] }],
     })
-    /** The members that notes name, of a start with nothing said after one with `said`. */
+    /** The members that the notes of a start name: its entry has no members, the one of the start before had `said`. */
     const told = async (kind: string, said: Partial<Entry>, listed: Partial<ListedModel> | null): Promise<string[]> => {
       const log = foldingCommit(() => NOW_MS)
       expect((await seedInto(log, of(kind, said), listed)).notes).toEqual([])

@@ -27,7 +27,7 @@ const deleteTenant = (at: Installation, slug: string) => {
   const [id] = at.log.state.table('tenants').find('slug', slug)
   at.log.apply([{ type: 'tenant.deleted', data: { id } }])
 }
-/** Nothing of a text is told, whatever is told. */
+/** No note holds a secret or its digest. */
 const requireSecret = (notes: readonly string[], texts: readonly string[]) => {
   for (const text of texts) {
     expect(notes.join()).not.toContain(text)

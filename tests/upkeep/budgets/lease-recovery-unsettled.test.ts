@@ -28,7 +28,7 @@ test('where something that was left open cannot be read, what is known is told, 
   expect(await settledFigures(world, other)).toEqual({ spent: 900, committed: 900 })
 })
 
-/** One that died with requests open, of which each next start can read one more; what it has told is 300. */
+/** A process that died with requests open, of which each next start can read one more. It has reported 300. */
 const leftOpen = async (...nanoUsd: number[]) => {
   const { row, world, path, other } = await worldOf()
   const first = await start(world, path)
@@ -44,7 +44,7 @@ const leftOpen = async (...nanoUsd: number[]) => {
     return {
       ...started,
       recover: (isSettled: boolean, log?: EventLog) => recover(world, started, [row], isSettled, log),
-      /** Ended before it has noted that it had said all of it. */
+      /** Ended before it has noted that its report is complete. */
       async dies() {
         noteNeeded(started.spool, mark)
         started.silence.isOn = true

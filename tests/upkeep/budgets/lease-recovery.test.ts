@@ -66,7 +66,7 @@ test('what was closed so long ago that it is forgotten is not told again', async
   await eventually('told', () => figures(other).spent === 310)
   expect([...accountOf(other)!.holders.keys()].some((name) => name.startsWith(first.spool.instance))).toBe(false)
   const second = await start(world, path)
-  expect((await spentIn(second.spool, never)).size).toBe(1) // nobody has noted that it is not needed
+  expect((await spentIn(second.spool, never)).size).toBe(1) // no note marks it as not needed
   expect(await recover(world, second, [row])).toBe(true)
   expect((await settledFigures(world, other)).spent).toBe(310)
 })

@@ -142,7 +142,7 @@ export const settle = async (spool: LocalSpool, request: RequestBudgets, nanoUsd
 export const spend = async (world: BudgetWorld, { budgets, spool }: Started, nanoUsd: number): Promise<void> =>
   settle(spool, await reserve(world, budgets, nanoUsd), nanoUsd)
 
-/** A request that its process leaves open when it dies. Answers how whoever has the spool then settles it. */
+/** A request that its process leaves open when it dies. Returns a function that settles it in a later owner's spool. */
 export const leaveOpen = async (world: BudgetWorld, { budgets }: Started, nanoUsd: number) => {
   const parts = (await reserve(world, budgets, nanoUsd)).parts()!
   return (spool: LocalSpool) => append(spool, parts)

@@ -68,10 +68,10 @@ const watching = (world: BudgetWorld, budgets: OpenBudgets, retirements: Retirem
   return { retirement, account: () => [...(ledger.accounts(TENANT)?.all() ?? [])][0]! }
 }
 
-/** A dead instance that told 100 of 1,000, shipped 50 more, and left a request of 200 open; and whoever watches. */
+/** A dead instance that reported 100 of 1,000, shipped 50 more and left a request of 200 open; and one that watches. */
 const orphaned = async (retirements: (world: BudgetWorld) => RetirementRow[], limit = 5_000) => {
   const world = worldOf(limit)
-  // From when it is silent it says nothing, whatever its own clocks make it want to say.
+  // Once it is silent it writes nothing, although its own timers still fire.
   const silence = { isOn: false }
   const gone = world.open('gone', world.log.view({ beforeAppend: () => (silence.isOn ? 'unavailable' : 'none') }))
   const ship = shipped(world, 'gone')
@@ -161,7 +161,7 @@ test('what one that was given up had spent and neither told nor shipped is booke
     await retirement.look()
     return [...account().holders.values()].some(({ closed }) => closed) ? true : null
   })
-  // 100 told, 250 known from what was shipped: that is all that the others cannot spend.
+  // 100 reported, 250 known from shipped records: that is all that the others cannot spend.
   charge(await reserve(world, watches, 650), 650)
   const { leases } = watches
   expect((await watches.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', BOUND))?.reason).toBe('spent')
@@ -266,7 +266,7 @@ test('one that left more holders of one account than a record can name is retire
   const { openStarts, retirements, committed } = await diedOften(450, 1)
   await eventually('retired', () => openStarts().length === 0)
   expect(retirements.map(({ data }) => (data as InstanceRetired).orphaned.length)).toEqual([200, 200, 50, 0])
-  // All but what its first start held, of which nobody knows that it spent any.
+  // All but what its first start held, of which no record shows that it was spent.
   expect([committed() >= 450_000, committed() < 451_000]).toEqual([true, true])
 })
 

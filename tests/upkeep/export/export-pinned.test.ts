@@ -160,7 +160,7 @@ test.each([
   await seedInto(log, bootstrap)
   expect(log.events.slice(decided)).toEqual([])
 
-  // Elsewhere that provider has such a model: the list goes on letting in nobody.
+  // In another installation that provider has such a model: the list still admits no model.
   const other = foldingCommit(() => NOW_MS + 1)
   await seedInto(other, { ...bootstrap, providers: providers('m'), models: [] })
   expect([...other.state.table('policies').rows()][0]![1].models).toEqual([gone])

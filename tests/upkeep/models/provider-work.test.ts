@@ -36,7 +36,7 @@ describe('a test', () => {
   })
 
   test('bedrock and the sandbox too', async () => {
-    // Bedrock lists at another host than it answers at: only what is here is asked.
+    // Bedrock lists at another host than it answers at: the test calls only the server that runs here.
     const bedrock = await workOn(placeOf('bedrock')).test(['connectivity', 'sample'])
     expect(bedrock.map(({ status }) => status)).toEqual(['passed', 'passed'])
     const sandbox = await workOn({ kind: 'sandbox', baseUrl: null, model: 'sandbox-echo' }).test()

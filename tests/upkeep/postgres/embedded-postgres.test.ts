@@ -222,7 +222,7 @@ describe('embedded Postgres', () => {
     }
     const first = await run()
     rmSync(closed, { recursive: true })
-    const second = await run() // which removes what nobody owns any more
+    const second = await run() // which removes folders without an owner
     expect(existsSync(join(first, 'data'))).toBe(first === second)
     rmSync(second, { recursive: true })
   }, 60_000)

@@ -16,7 +16,7 @@ const frame = (number: number): FrameEvent => ({
   data: { number, at_ms: 0, whole: false, part: 1, parts: 1, candidates: [] },
 })
 
-/** A log that refuses while it is told to. */
+/** A log that refuses while `refuses` is set. */
 const flaky = () => {
   const here = {
     refuses: null as unknown,
