@@ -21,7 +21,7 @@ import { type EventLog, LogGap, LogReplaced } from '../log/port.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
 import { CONTROL, foldAgain } from '../state/fold.ts'
 import { LogHistory } from '../state/history/history.ts'
-import { HistoryUnavailable, type Moment, type PastPoint } from '../state/history/history-port.ts'
+import { HistoryUnavailable, type Moment } from '../state/history/history-port.ts'
 import { ControlLogRefused, problemOf } from '../state/live/guards.ts'
 import { readPosition } from '../state/position-witness.ts'
 import { exportedText } from '../upkeep/export/bootstrap.ts'
@@ -112,7 +112,7 @@ const pastState = async ({ log, macKey, signal }: ExportCommand, moment: Moment)
   for (;;) {
     try {
       const read = await readable(() => history.answer({ name: 'past', moment, read: null }))
-      return (read as { readonly point: PastPoint; readonly answer: Found } | null)?.answer ?? null
+      return (read as { readonly reply: Found } | null)?.reply ?? null
     } catch (error) {
       // A long log is read in parts; each further call goes on where the last ended.
       if (!(error instanceof HistoryUnavailable)) throw error

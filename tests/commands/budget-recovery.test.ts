@@ -27,14 +27,14 @@ const configOf = (dir: string) => loadConfig({ file: { name: 'test', text: `data
 /** A control state that is served from a snapshot until `becomesLive` is called. */
 const fromSnapshot = () => {
   const control = new ControlState()
-  const changed = new Condition()
+  const condition = new Condition()
   let phase = 'starting'
   const live = {
-    ...{ control, changed, subscribe: () => () => {}, ready: () => Promise.resolve(), status: () => ({ phase }) },
+    ...{ control, condition, subscribe: () => () => {}, ready: () => Promise.resolve(), status: () => ({ phase }) },
   } as unknown as ControlPlane['live']
   const becomesLive = () => {
     phase = 'live'
-    changed.notify()
+    condition.notify()
   }
   return { live, becomesLive }
 }
