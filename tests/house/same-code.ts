@@ -1,15 +1,16 @@
 // Proves that a commit only moves code: `bun tests/house/same-code.ts <before> [<after>]` compares the code of two
 // commits, wherever it stands.
-// It compares the multiset of top-level statements of `src` and `projections` without imports, comments and white
-// space, so every function body counts.
+// It compares the multiset of top-level statements of `src`, `projections`, `tests` and `infra` without imports,
+// comments, white space and trailing commas, so every function body counts. Literals of text count as they are.
 // Prints the statements that only one of the two has, and exits with 1 if there are any. Without `<after>`, the working
 // tree is read.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseSync } from 'oxc-parser'
+import { type Node, walk } from './syntax-tree.ts'
 
 const ROOT = join(import.meta.dir, '../..')
-const FOLDERS = ['src', 'projections']
+const FOLDERS = ['src', 'projections', 'tests', 'infra']
 const IMPORTS = new Set(['ImportDeclaration', 'ExportAllDeclaration'])
 
 interface Statement {
@@ -25,9 +26,21 @@ const git = (...parameters: string[]): string => {
 
 /** Paths of modules and data files move with their files, so their texts do not count. */
 const withoutPaths = (text: string): string =>
-  text.replace(/\b(ownModule|ownModuleUrl|ownFile|import)\((['"])[^'"]*\2\)/g, '$1()')
+  text
+    .replace(/\b(ownModule|ownModuleUrl|ownFile|import)\((['"])[^'"]*\2\)/g, '$1()')
+    .replace(/\b(import\.meta\.dir,)(['"])[^'"]*\2/g, '$1')
 
-/** The statements of one file, comments and white space left out. Throws where the file cannot be parsed. */
+const isText = ({ type, value, regex }: Node): boolean =>
+  type === 'TemplateElement' || (type === 'Literal' && (typeof value === 'string' || (regex ?? null) !== null))
+
+/** Code without what the formatter sets: one blank stays between two words. */
+const squeezed = (code: string): string =>
+  code
+    .replace(/\s+/g, ' ')
+    .replace(/,(?= ?[\])}])/g, '')
+    .replace(/ (?!\w)|(?<!\w) /g, '')
+
+/** The statements of one file. Throws where the file cannot be parsed. */
 const statementsOf = (path: string, source: string): Statement[] => {
   const { program, comments, errors } = parseSync(path, source)
   if (errors.length > 0) throw new Error(`${path} cannot be parsed: ${errors[0]!.message}`)
@@ -38,23 +51,33 @@ const statementsOf = (path: string, source: string): Statement[] => {
   )
   return program.body
     .filter((node) => !IMPORTS.has(node.type) && !(node.type === 'ExportNamedDeclaration' && node.source !== null))
-    .map(({ start, end }) => ({ path, text: withoutPaths(bare.slice(start, end)).replace(/\s+|,(?=\s*[\])}])/g, '') }))
+    .map((statement) => {
+      const pieces: string[] = []
+      let at = statement.start
+      walk(statement as unknown as Node, (node) => {
+        if (!isText(node)) return
+        pieces.push(squeezed(bare.slice(at, node.start)), bare.slice(node.start, node.end))
+        at = node.end
+      })
+      pieces.push(squeezed(bare.slice(at, statement.end)))
+      return { path, text: withoutPaths(pieces.join('')) }
+    })
 }
 
 const isCode = (path: string): boolean =>
-  path.endsWith('.ts') && FOLDERS.some((folder) => path.startsWith(`${folder}/`))
+  /\.m?[tj]s$/.test(path) && FOLDERS.some((folder) => path.startsWith(`${folder}/`))
 
-const codeAt = (commit: string | undefined): Statement[] => {
+/** Path -> source of all code of a commit, or of the working tree. */
+const codeAt = (commit: string | undefined): Map<string, string> => {
   const listed = commit === undefined ? git('ls-files') : git('ls-tree', '-r', '--name-only', commit)
-  return listed
-    .split('\n')
-    .filter(isCode)
-    .flatMap((path) =>
-      statementsOf(
-        path,
-        commit === undefined ? readFileSync(join(ROOT, path), 'utf8') : git('show', `${commit}:${path}`),
-      ),
-    )
+  const read = (path: string) =>
+    commit === undefined ? readFileSync(join(ROOT, path), 'utf8') : git('show', `${commit}:${path}`)
+  return new Map(
+    listed
+      .split('\n')
+      .filter(isCode)
+      .map((path) => [path, read(path)]),
+  )
 }
 
 /** What `from` has more often than `other`. */
@@ -68,15 +91,23 @@ const surplus = (from: readonly Statement[], other: readonly Statement[]): State
   })
 }
 
-const [before, after] = process.argv.slice(2)
-if (before === undefined) {
-  console.error('usage: bun tests/house/same-code.ts <commit before> [<commit after>]')
-  process.exit(2)
+/** The statements that only one of two versions has. Each maps path to source. */
+export const difference = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>) => {
+  const [left, right] = [before, after].map((files) => [...files].flatMap(([path, text]) => statementsOf(path, text)))
+  return { gone: surplus(left!, right!), added: surplus(right!, left!), before: left!.length, after: right!.length }
 }
-const [left, right] = [codeAt(before), codeAt(after)]
-const gone = surplus(left, right)
-const added = surplus(right, left)
-for (const { path, text } of gone) console.log(`- ${path}: ${text.slice(0, 140)}`)
-for (const { path, text } of added) console.log(`+ ${path}: ${text.slice(0, 140)}`)
-console.log(`${left.length} statements before, ${right.length} after, ${gone.length} gone, ${added.length} added`)
-process.exit(gone.length + added.length === 0 ? 0 : 1)
+
+const run = (before: string | undefined, after: string | undefined): number => {
+  if (before === undefined) {
+    console.error('usage: bun tests/house/same-code.ts <commit before> [<commit after>]')
+    return 2
+  }
+  const found = difference(codeAt(before), codeAt(after))
+  const { gone, added } = found
+  for (const { path, text } of gone) console.log(`- ${path}: ${text.slice(0, 140)}`)
+  for (const { path, text } of added) console.log(`+ ${path}: ${text.slice(0, 140)}`)
+  console.log(`${found.before} statements before, ${found.after} after, ${gone.length} gone, ${added.length} added`)
+  return gone.length + added.length === 0 ? 0 : 1
+}
+
+if (import.meta.main) process.exit(run(process.argv[2], process.argv[3]))

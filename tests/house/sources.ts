@@ -1,7 +1,8 @@
 // Reads the sources for tests/architecture.test.ts: imports, and functions with their sizes.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseSync, visitorKeys } from 'oxc-parser'
+import { parseSync } from 'oxc-parser'
+import { type Node, walk } from './syntax-tree.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 
@@ -15,25 +16,9 @@ export interface Source {
   readonly functions: readonly { readonly line: number; readonly lines: number; readonly parameters: number }[]
 }
 
-interface Node {
-  readonly type: string
-  readonly start: number
-  readonly end: number
-  readonly [key: string]: unknown
-}
-
 const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'])
 
 const lineAt = (text: string, offset: number): number => text.slice(0, offset).split('\n').length
-
-/** Calls `visit` with every node below and including this one. */
-const walk = (node: Node, visit: (node: Node) => void): void => {
-  visit(node)
-  for (const key of visitorKeys[node.type] ?? []) {
-    const child = node[key] as Node | Node[] | null | undefined
-    for (const each of Array.isArray(child) ? child : [child]) if (each) walk(each, visit)
-  }
-}
 
 const readSource = (path: string): Source => {
   const text = readFileSync(join(ROOT, path), 'utf8')

@@ -2,30 +2,18 @@
 // Text in string, template and regular expression literals does not count, since it often cannot be split.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseSync, visitorKeys } from 'oxc-parser'
+import { parseSync } from 'oxc-parser'
+import { childrenOf, type Node } from './syntax-tree.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 export const LINE_COLUMNS = 120
-
-interface Node {
-  readonly type: string
-  readonly start: number
-  readonly end: number
-  readonly [key: string]: unknown
-}
 
 const isText = (node: Node): boolean =>
   node.type === 'TemplateLiteral' ||
   (node.type === 'Literal' && (typeof node.value === 'string' || node.regex !== undefined))
 
 /** The literals of text below a node; a template counts with its expressions. */
-const textsIn = (node: Node): Node[] => {
-  if (isText(node)) return [node]
-  return (visitorKeys[node.type] ?? []).flatMap((key) => {
-    const child = node[key] as Node | Node[] | null | undefined
-    return (Array.isArray(child) ? child : [child]).flatMap((each) => (each ? textsIn(each) : []))
-  })
-}
+const textsIn = (node: Node): Node[] => (isText(node) ? [node] : childrenOf(node).flatMap(textsIn))
 
 /**
  * Numbers, from 1, of the lines that are too wide: a comment reaches beyond the last column, or the code takes more
