@@ -1,4 +1,5 @@
-// What the documents name exists: the files of the architecture page and the glossary, and the targets of links.
+// What the documents name exists: the files of the architecture page, the glossary and the READMEs of packages, the
+// targets of links, and the files that `bench -- tricks` prints.
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -10,11 +11,15 @@ const LINKED = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'docs/decisions/*.m
   [...new Bun.Glob(pattern).scanSync({ cwd: ROOT })].sort(),
 )
 
+const READMES = [...new Bun.Glob('src/**/README.md').scanSync({ cwd: ROOT })].sort()
+const TRICKS = [...new Bun.Glob('tests/bench/tricks/*.ts').scanSync({ cwd: ROOT })].sort()
+
 /** Parts whose paths a page names. */
 const NAMED = /`((?:src|projections|tests|infra|docs)\/[^`\s]*)`/g
 /** Pictures name files by their path below one of these. */
 const PICTURE_ROOTS = ['', 'src', 'src/inference']
 const PICTURE_FILE = /(?<![\w./-])[\w-]+\/[\w./*-]+\.ts\b/g
+const CODE_FILE = /`([\w./<>*-]+\.ts)`/g
 const LINK = /\[[^\]]*\]\(([^)\s]+)\)/g
 const IN_CODE = /^```[\s\S]*?^```|`[^`\n]*`/gm
 
@@ -27,6 +32,12 @@ const exists = (path: string): boolean => {
   for (const _ of new Bun.Glob(pattern).scanSync({ cwd: ROOT, onlyFiles: false })) return true
   return false
 }
+
+/** Whether a README's name of a file is one: from its folder, a folder above it, or a test by its name alone. */
+const existsFor = (readme: string, name: string): boolean =>
+  [dirname(readme), dirname(dirname(readme)), 'src', '', 'tests/**'].some(
+    (folder) => (folder !== 'tests/**' || name.endsWith('.test.ts')) && exists(join(folder, name)),
+  )
 
 /** The first group of every match, or the match itself. */
 const all = (text: string, pattern: RegExp): string[] =>
@@ -51,6 +62,18 @@ describe('documents', () => {
     const named = all(fences(read('docs/architecture.md')), PICTURE_FILE)
     expect(named.length).toBeGreaterThan(20)
     expect(named.filter((path) => !PICTURE_ROOTS.some((root) => exists(join(root, path))))).toEqual([])
+  })
+
+  test.each(READMES)('%s names files that exist', (readme) => {
+    const named = all(read(readme), CODE_FILE)
+    expect(named).not.toEqual([])
+    expect(named.filter((name) => !existsFor(readme, name))).toEqual([])
+  })
+
+  test('tricks of the benchmark name files that exist', () => {
+    const named = TRICKS.flatMap((path) => all(read(path), /\bat: '([^']+)'/g).flatMap((paths) => paths.split(', ')))
+    expect(named.length).toBeGreaterThan(10)
+    expect(named.filter((path) => !exists(join('src', path)))).toEqual([])
   })
 
   test.each(LINKED)('the links of %s lead somewhere', (page) => {
