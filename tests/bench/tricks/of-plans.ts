@@ -25,7 +25,7 @@ const sets = (): Trick => {
   let version = 0
   return {
     name: 'the candidates for a model are gathered once for each state of the catalogue',
-    at: 'inference/candidates.ts',
+    at: 'inference/plan/candidates.ts',
     unit: 'plan over 20 models',
     each: MANY,
     trick: () => {

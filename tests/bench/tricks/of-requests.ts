@@ -22,7 +22,7 @@ const limits = (): Trick => {
   const promised = { take: async () => own.take(ask) }
   return {
     name: 'limits of this process are answered without a promise',
-    at: 'inference/limits-local.ts',
+    at: 'inference/limits/local.ts',
     unit: 'request',
     each: MANY,
     trick: () => {

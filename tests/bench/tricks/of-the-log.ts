@@ -61,7 +61,7 @@ const batch = (): Trick => {
   const writer = writerIn(folder)
   return {
     name: 'the frames of a turn are written at once',
-    at: 'log/segment-batch.ts',
+    at: 'log/segments/batch.ts',
     unit: 'record',
     each: NOT_PACKED,
     trick: () => {
@@ -117,7 +117,7 @@ const packed = (): Trick => {
   const batch = longBatch()
   return {
     name: 'records of a turn are packed before they are checked and written',
-    at: 'log/batch-packer.ts',
+    at: 'log/segments/pack.ts',
     ...LONG_RECORDS,
     trick: () => written(packer.pack(batch)!),
     plain: () => written(sealedAsItIs(batch)),
@@ -171,7 +171,7 @@ const sync = async (): Promise<Trick> => {
   }
   return {
     name: 'one sync makes durable all that waits for it',
-    at: 'log/group-sync.ts',
+    at: 'log/spool/group-sync.ts',
     unit: 'record, 256 at once',
     each: AT_ONCE,
     trick: async () => {
@@ -223,7 +223,7 @@ const lanes = (): Trick => {
   const kept = newLanes()
   return {
     name: 'what is known of a subject is kept from batch to batch',
-    at: 'log/sender-lanes.ts',
+    at: 'log/sender/shipments.ts',
     unit: 'record, 200 in a batch of 20 tenants',
     each: GATHERED,
     trick: () => loaded(kept, records),
@@ -261,7 +261,7 @@ const sender = (): Trick => {
   const cursor = new SegmentReader({ directory: folder, recycling: true })
   return {
     name: 'a bell for the thread that sends, instead of the work',
-    at: 'log/sender-thread.ts',
+    at: 'log/sender/thread.ts',
     unit: 'record, 200 in a batch',
     each: GATHERED,
     trick: () => {
