@@ -1,7 +1,8 @@
-// Reads the sources for tests/architecture.test.ts: imports, and functions with their sizes.
+// Reads the sources for tests/architecture.test.ts: imports, functions with their sizes, and variables of modules.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseSync } from 'oxc-parser'
+import { type ModuleVariable, variablesOf } from './module-state.ts'
 import { type Node, walk } from './syntax-tree.ts'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -13,12 +14,24 @@ export interface Source {
   readonly imports: readonly string[]
   /** Those that remain when the types are gone. */
   readonly runtimeImports: readonly string[]
-  readonly functions: readonly { readonly line: number; readonly lines: number; readonly parameters: number }[]
+  readonly functions: readonly SourceFunction[]
+  /** Those of the module itself that can change. */
+  readonly variables: readonly ModuleVariable[]
+}
+
+/** A function or method; a method is named `Class.method`. An anonymous one has no name. */
+export interface SourceFunction {
+  readonly name: string
+  readonly line: number
+  readonly lines: number
+  readonly parameters: number
 }
 
 const FUNCTIONS = new Set(['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression'])
 
 const lineAt = (text: string, offset: number): number => text.slice(0, offset).split('\n').length
+
+const nameOf = (node: unknown): string => (node as { readonly name?: string } | null | undefined)?.name ?? ''
 
 const readSource = (path: string): Source => {
   const text = readFileSync(join(ROOT, path), 'utf8')
@@ -31,8 +44,10 @@ const readSource = (path: string): Source => {
   const runtimeImports = module.staticImports
     .filter(({ entries }) => entries.length === 0 || entries.some((entry) => !entry.isType))
     .map((each) => each.moduleRequest.value)
-  const functions: { line: number; lines: number; parameters: number }[] = []
-  walk(program as unknown as Node, (node) => {
+  const functions: SourceFunction[] = []
+  let className = ''
+  walk(program as unknown as Node, (node, parent) => {
+    if (node.type === 'ClassDeclaration') className = nameOf(node.id)
     if (node.type === 'ImportExpression') {
       const source = node.source as Node
       if (typeof source.value === 'string') imports.push(source.value)
@@ -44,9 +59,13 @@ const readSource = (path: string): Source => {
     }
     if (!FUNCTIONS.has(node.type)) return
     const line = lineAt(text, node.start)
-    functions.push({ line, lines: lineAt(text, node.end) - line + 1, parameters: (node.params as unknown[]).length })
+    const own = nameOf(node.id) || nameOf(parent?.id) || nameOf(parent?.key)
+    const name = parent?.type === 'MethodDefinition' ? `${className}.${own}` : own
+    const parameters = (node.params as unknown[]).length
+    functions.push({ name, line, lines: lineAt(text, node.end) - line + 1, parameters })
   })
-  return { path, text, imports, runtimeImports, functions }
+  const variables = variablesOf(program as unknown as Node, text)
+  return { path, text, imports, runtimeImports, functions, variables }
 }
 
 /** All files of `src` and `projections`, in order of their paths. */
