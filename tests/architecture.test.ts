@@ -214,6 +214,14 @@ describe('packages', () => {
     expect(breaches).toEqual([])
   })
 
+  test('are all kinds of providers', () => {
+    const kinds = [...new Bun.Glob('src/providers/*/').scanSync({ cwd: ROOT, onlyFiles: false })]
+      .map((path) => path.replace(/\/$/, ''))
+      .filter((path) => !path.endsWith('.ts') && path !== 'src/providers/shared')
+    expect(kinds.length).toBeGreaterThan(5)
+    expect(kinds.filter((folder) => FACES[folder] === undefined)).toEqual([])
+  })
+
   test('have a README', () => {
     const missing = Object.keys(FACES).filter((folder) => !existsSync(join(ROOT, folder, 'README.md')))
     expect(missing).toEqual([])
