@@ -310,9 +310,7 @@ describe('size', () => {
 describe('variables of modules', () => {
   const found = (kinds: readonly string[], paths: RegExp) =>
     SOURCES.flatMap(({ path, variables }) =>
-      variables
-        .filter(({ kind }) => paths.test(path) && kinds.includes(kind))
-        .map(({ name }) => `${path} ${name}`),
+      variables.filter(({ kind }) => paths.test(path) && kinds.includes(kind)).map(({ name }) => `${path} ${name}`),
     ).sort()
 
   test('are assigned again only where the list gives a reason', () => {

@@ -224,8 +224,15 @@ export const warm = async (
   const round = async () => {
     for (const mode of modes) failed += (await load.run(benchJob(contender, mode, WARM_CONNECTIONS, roundMs))).failed
   }
-  await compilersRest(pids, round, modes.length * roundMs, mostRounds, restShare, calmRounds)
+  await compilersRest(pids, round, { roundMs: modes.length * roundMs, mostRounds, restShare, calmRounds })
   return failed
+}
+
+interface CompilersRest {
+  readonly roundMs: number
+  readonly mostRounds: number
+  readonly restShare?: number
+  readonly calmRounds?: number
 }
 
 /**
@@ -235,10 +242,7 @@ export const warm = async (
 export const compilersRest = async (
   pids: readonly number[],
   round: () => Promise<unknown>,
-  roundMs: number,
-  mostRounds: number,
-  restShare = COMPILERS_REST,
-  calmRounds = 1,
+  { roundMs, mostRounds, restShare = COMPILERS_REST, calmRounds = 1 }: CompilersRest,
 ): Promise<void> => {
   let calm = 0
   for (let rounds = 0; rounds < mostRounds && calm < calmRounds; rounds++) {

@@ -17,7 +17,11 @@ export const childrenOf = (node: Node): Node[] =>
   })
 
 /** Calls `visit` with every node below and including this one, and the node above it. */
-export const walk = (node: Node, visit: (node: Node, parent: Node | null) => void, parent: Node | null = null): void => {
+export const walk = (
+  node: Node,
+  visit: (node: Node, parent: Node | null) => void,
+  parent: Node | null = null,
+): void => {
   visit(node, parent)
   for (const child of childrenOf(node)) walk(child, visit, node)
 }

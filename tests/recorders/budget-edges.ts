@@ -15,6 +15,12 @@ const MANY_HOLDERS = 130
 
 const amount = (nano_usd: number, tokens = 0) => ({ nano_usd, tokens })
 
+/** An account, and the height of its terms that a holder knows. */
+interface Terms {
+  readonly account: string
+  readonly height: number
+}
+
 class Writing {
   readonly records: GoldenRecord[] = []
   readonly #book = new AccountBook(true, 0)
@@ -51,7 +57,7 @@ class Writing {
     this.say({ type: 'account.limited', data: { account, ...termsOf(terms) } })
   }
 
-  ask(holder: string, sequence: number, account: string, height: number, need: number, want = need): void {
+  ask(holder: string, sequence: number, { account, height }: Terms, need: number, want = need): void {
     const [instance = ''] = holder.split('.')
     const accounts = [{ account, height, need: amount(need, 1), want: amount(want, 1) }]
     this.say({ type: 'lease.requested', data: { holder, instance, sequence, accounts } }, instance)
@@ -79,12 +85,12 @@ const termsOf = (terms: Partial<AccountLimited>) => ({
 const refusals = (log: Writing): string => {
   const limits = { limit_nano_usd: 10_000, limit_tokens: 100, soft_limit_nano_usd: 1_500 }
   const account = log.open('bud_a', [0, null], { ...limits, height: 1, limits_height: 1 })
-  log.ask('one.1', 1, account, 1, 1_000, 4_000)
-  log.ask('one.1', 1, account, 1, 1_000, 4_000) // a repeat
-  log.ask('two.1', 1, account, 2, 100) // another height
-  log.ask('two.1', 2, 'bud_unknown/0-', 1, 100)
-  log.ask('two.1', 3, account, 1, 7_000) // more than is left
-  log.ask('two.1', 4, account, 1, 100, 9_000) // as much as is left
+  log.ask('one.1', 1, { account, height: 1 }, 1_000, 4_000)
+  log.ask('one.1', 1, { account, height: 1 }, 1_000, 4_000) // a repeat
+  log.ask('two.1', 1, { account, height: 2 }, 100) // another height
+  log.ask('two.1', 2, { account: 'bud_unknown/0-', height: 1 }, 100)
+  log.ask('two.1', 3, { account, height: 1 }, 7_000) // more than is left
+  log.ask('two.1', 4, { account, height: 1 }, 100, 9_000) // as much as is left
   log.tell('lease.settled', 'two.1', account, { returned: amount(3_000), spent: amount(2_000, 2) })
   log.tell('lease.settled', 'two.1', account, { returned: amount(1_000), spent: amount(500, 1) }) // older than that
   log.say({
@@ -101,20 +107,20 @@ const refusals = (log: Writing): string => {
   })
   log.tell('lease.closed', 'two.1', account, { spent: amount(2_500, 3) })
   log.tell('lease.settled', 'two.1', account, { spent: amount(500, 1) }) // a late copy
-  log.ask('two.1', 5, account, 1, 100) // closed
+  log.ask('two.1', 5, { account, height: 1 }, 100) // closed
   log.tell('lease.settled', 'one.1', account, {
     spent: amount(4_000, 4),
     counted: amount(500, 5),
     overrun_nano_usd: 500,
     overrun_tokens: 5,
   })
-  log.ask('three.1', 1, account, 1, 100) // after an overrun
+  log.ask('three.1', 1, { account, height: 1 }, 100) // after an overrun
   log.limit(account, { ...limits, height: 2, limits_height: 1 }) // other edits open nothing
-  log.ask('three.1', 2, account, 2, 100)
+  log.ask('three.1', 2, { account, height: 2 }, 100)
   log.limit(account, { ...limits, height: 3, limits_height: 3, limit_nano_usd: 20_000 })
   log.limit(account, { ...limits, height: 2, limits_height: 2 }) // late
-  log.ask('three.1', 3, account, 2, 100) // by terms that were
-  log.ask('three.1', 4, account, 3, 100, 2_000)
+  log.ask('three.1', 3, { account, height: 2 }, 100) // by terms that were
+  log.ask('three.1', 4, { account, height: 3 }, 100, 2_000)
   return account
 }
 
@@ -123,19 +129,19 @@ const windows = (log: Writing): void => {
   const day = 24 * HOUR_MS
   const terms = { limit_nano_usd: 5_000, height: 1 }
   const early = log.open('bud_b', [START_MS + day, START_MS + 2 * day], terms)
-  log.ask('one.1', 2, early, 1, 100)
+  log.ask('one.1', 2, { account: early, height: 1 }, 100)
   const ended = log.open('bud_b', [START_MS - day, START_MS], terms)
-  log.ask('one.1', 3, ended, 1, 100)
+  log.ask('one.1', 3, { account: ended, height: 1 }, 100)
   const cut = log.open('bud_c', [START_MS, START_MS + day], terms)
-  log.ask('one.1', 4, cut, 1, 1_000)
+  log.ask('one.1', 4, { account: cut, height: 1 }, 1_000)
   const otherwise = log.open('bud_c', [START_MS - 9 * HOUR_MS, START_MS + 15 * HOUR_MS], terms)
-  log.ask('two.2', 1, otherwise, 1, 4_001) // what the other one holds counts
-  log.ask('two.2', 2, otherwise, 1, 4_000)
-  log.ask('one.1', 5, cut, 1, 1)
+  log.ask('two.2', 1, { account: otherwise, height: 1 }, 4_001) // what the other one holds counts
+  log.ask('two.2', 2, { account: otherwise, height: 1 }, 4_000)
+  log.ask('one.1', 5, { account: cut, height: 1 }, 1)
   const forgotten = log.open('bud_d', [0, null], { ...terms, height: 4 }, true)
-  log.ask('one.1', 6, forgotten, 4, 100)
+  log.ask('one.1', 6, { account: forgotten, height: 4 }, 100)
   log.limit(forgotten, { ...terms, height: 5 }) // of an earlier build: every edit opens
-  log.ask('one.1', 7, forgotten, 5, 100)
+  log.ask('one.1', 7, { account: forgotten, height: 5 }, 100)
   const soft = log.open('bud_e', [0, null], { ...terms, enforcement: 'soft', soft_limit_nano_usd: null })
   log.tell('lease.settled', 'one.1', soft, { counted: amount(700, 7) })
 }
@@ -143,9 +149,9 @@ const windows = (log: Writing): void => {
 /** An instance that is given up, in parts, and its late records about it. */
 const retirement = (log: Writing, account: string): void => {
   const other = log.open('bud_f', [0, null], { limit_nano_usd: 5_000, height: 1 })
-  log.ask('gone.1', 1, account, 3, 1_000)
-  log.ask('gone.2', 1, account, 3, 2_000)
-  log.ask('gone.2', 2, other, 1, 3_000)
+  log.ask('gone.1', 1, { account, height: 3 }, 1_000)
+  log.ask('gone.2', 1, { account, height: 3 }, 2_000)
+  log.ask('gone.2', 2, { account: other, height: 1 }, 3_000)
   log.atMs += 2 * HOUR_MS
   const [before_ms, reason] = [log.atMs - HOUR_MS, 'operator'] as const
   const orphaned = [{ account, holder: 'gone.1', spent: amount(600, 1) }]
@@ -160,16 +166,16 @@ const retirement = (log: Writing, account: string): void => {
 /** More holders than a record states, and closed ones that are forgotten. */
 const crowd = (log: Writing): void => {
   const account = log.open('bud_g', [0, null], { limit_nano_usd: 1_000_000, height: 1, limits_height: 1 })
-  for (let n = 0; n < MANY_HOLDERS; n++) log.ask(`many.${n}`, 1, account, 1, 1_000)
+  for (let n = 0; n < MANY_HOLDERS; n++) log.ask(`many.${n}`, 1, { account, height: 1 }, 1_000)
   log.tell('lease.closed', 'many.0', account, { spent: amount(10), counted: amount(5), overrun_nano_usd: 5 })
   log.limit(account, { limit_nano_usd: 1_000_000, height: 2, limits_height: 2 })
   log.state()
   for (let n = 1; n < 20; n++) log.tell('lease.closed', `many.${n}`, account, { spent: amount(100) })
   log.atMs += 2 * HOUR_MS
-  log.ask('many.again', 1, account, 2, 1_000)
+  log.ask('many.again', 1, { account, height: 2 }, 1_000)
   log.state()
-  log.ask('last.1', 1, account, 2, 900_000) // more than is left
-  log.ask('last.1', 2, account, 2, 800_000)
+  log.ask('last.1', 1, { account, height: 2 }, 900_000) // more than is left
+  log.ask('last.1', 2, { account, height: 2 }, 800_000)
 }
 
 export const budgetEdges = (): readonly GoldenRecord[] => {

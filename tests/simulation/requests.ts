@@ -157,12 +157,12 @@ export class Clients {
       await this.#attempts(asked, gateway, own, cost)
       if (!process.alive) return
       if (asked.tenant === CHANGING.tenant && own !== null && random.chance(0.6))
-        ended = await streamed(run, this, asked, gateway, own, cost)
+        ended = await streamed({ run, clients: this, asked, gateway, own, first: cost })
     } catch (error) {
       // Not recorded, so not called: as in the stations, the outcome says so if it can.
       if (error instanceof SpoolClosed && asked.admission === null) asked.admission = error.written
       own?.endAttempt(null)
-      await this.#settle(asked, gateway, own, atMs, cost.earlier, false)
+      await this.#settle(asked, gateway, own, { atMs, cost: cost.earlier, succeeded: false })
       throw error
     }
     if (!process.alive) return
@@ -170,7 +170,7 @@ export class Clients {
     const last = ended.cost.nanoUsd!
     own?.endAttempt(ended.cost)
     asked.billed = plus(asked.billed, ended.billed)
-    await this.#settle(asked, gateway, own, atMs, cost.earlier + last, ended.succeeded)
+    await this.#settle(asked, gateway, own, { atMs, cost: cost.earlier + last, succeeded: ended.succeeded })
     if (!process.alive || !ended.succeeded) return
     asked.answered = true
     asked.costNanoUsd = cost.earlier + last
@@ -238,9 +238,7 @@ export class Clients {
     asked: Asked,
     gateway: Gateway,
     own: RequestBudgets | null,
-    atMs: number,
-    cost: number,
-    succeeded: boolean,
+    { atMs, cost, succeeded }: { readonly atMs: number; readonly cost: number; readonly succeeded: boolean },
   ): Promise<void> {
     asked.charges = own?.settle() ?? []
     const settled: RequestSettled = {

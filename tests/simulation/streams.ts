@@ -15,14 +15,17 @@ interface Spent {
   tokens: number
 }
 
-export const streamed = async (
-  run: Run,
-  clients: Clients,
-  asked: Asked,
-  gateway: Gateway,
-  own: RequestBudgets,
-  first: CostSoFar,
-): Promise<Ended> => {
+interface Stream {
+  readonly run: Run
+  readonly clients: Clients
+  readonly asked: Asked
+  readonly gateway: Gateway
+  readonly own: RequestBudgets
+  /** Of the answer up to its first content. */
+  readonly first: CostSoFar
+}
+
+export const streamed = async ({ run, clients, asked, gateway, own, first }: Stream): Promise<Ended> => {
   const { random, scheduler } = run
   const { process } = gateway
   const spent: Spent = { nanoUsd: 0, tokens: 0 }

@@ -19,13 +19,17 @@ const earlierId = (id: string, atMs: string, prefix: string): string => {
   return `'${prefix}' || substr(${hex}, 1, 8) || '-' || substr(${hex}, 9, 4) || substr(${id}, ${prefix.length + 14})`
 }
 
+interface RowsToCopy {
+  readonly schemaName: string
+  readonly table: string
+  readonly backMs: number
+  readonly where: string
+}
+
 /** Copies the rows of a table that `where` names, `changed` columns changed. `$1`: milliseconds back. */
 const copyRows = async (
   sql: Sql,
-  schemaName: string,
-  table: string,
-  backMs: number,
-  where: string,
+  { schemaName, table, backMs, where }: RowsToCopy,
   changed: Readonly<Record<string, string>>,
 ): Promise<void> => {
   const columns = await columnsOf(sql, schemaName, table)
@@ -56,16 +60,28 @@ export const repeatDay = async (sql: Sql, startMs: number, day: number): Promise
   const at_ms = 'at_ms - $1::bigint'
   const id = earlierId('id', 'at_ms', 'req_')
   await sql.begin((transaction) => makeDay(transaction, schemaName, startMs / DAY_MS - day))
-  await copyRows(sql, schemaName, 'request', backMs, within('at_ms'), {
-    ...{ at_ms, id, log_offset, log_at_ms: 'log_at_ms - $1::bigint' },
-    request_id: `case when request_id = id then ${id} else request_id || '-${day}' end`,
-  })
-  await copyRows(sql, schemaName, 'detail', backMs, within('at_ms'), { at_ms, id })
-  await copyRows(sql, schemaName, 'usage', backMs, within('bucket_ms'), { bucket_ms: 'bucket_ms - $1::bigint' })
-  await copyRows(sql, feedback.schemaName, 'feedback', backMs, within('at_ms'), {
-    ...{ at_ms, log_offset, id: earlierId('id', 'at_ms', 'fb_') },
-    request: earlierId('request', 'at_ms', 'req_'),
-  })
+  await copyRows(
+    sql,
+    { schemaName, table: 'request', backMs, where: within('at_ms') },
+    {
+      ...{ at_ms, id, log_offset, log_at_ms: 'log_at_ms - $1::bigint' },
+      request_id: `case when request_id = id then ${id} else request_id || '-${day}' end`,
+    },
+  )
+  await copyRows(sql, { schemaName, table: 'detail', backMs, where: within('at_ms') }, { at_ms, id })
+  await copyRows(
+    sql,
+    { schemaName, table: 'usage', backMs, where: within('bucket_ms') },
+    { bucket_ms: 'bucket_ms - $1::bigint' },
+  )
+  await copyRows(
+    sql,
+    { schemaName: feedback.schemaName, table: 'feedback', backMs, where: within('at_ms') },
+    {
+      ...{ at_ms, log_offset, id: earlierId('id', 'at_ms', 'fb_') },
+      request: earlierId('request', 'at_ms', 'req_'),
+    },
+  )
 }
 
 /** What autovacuum does while rows come in over weeks. */

@@ -69,7 +69,10 @@ export const measureRow = async (
     if (name === 'bare') continue
     if (name === 'gatelog') await run(name, together, WARM_MS.gatelog)
     const further = () => run(name, together, WARM_MS.further)
-    await compilersRest([contenders[name]!.pid!], further, WARM_MS.further, MOST_WARM_ROUNDS)
+    await compilersRest([contenders[name]!.pid!], further, {
+      roundMs: WARM_MS.further,
+      mostRounds: MOST_WARM_ROUNDS,
+    })
   }
   for (let round = 0; round < ROUNDS; round++)
     for (const name of round % 2 === 0 ? names : names.toReversed()) {

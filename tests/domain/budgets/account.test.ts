@@ -29,8 +29,7 @@ const asks = (
   sequence: number,
   need: number,
   want = need,
-  accounts = [A],
-  height = 1,
+  { accounts = [A], height = 1 }: { readonly accounts?: readonly string[]; readonly height?: number } = {},
 ): BudgetEvent => ({
   type: 'lease.requested',
   data: {
@@ -76,9 +75,13 @@ describe('a request for a lease', () => {
     const { take, book } = reader()
     take(opened(A, 100))
     take(opened(B, 5))
-    expect(take(asks('i.1', 1, 10, 10, [A, B]))).toMatchObject({ kind: 'refused', reason: 'spent', account: B })
+    expect(take(asks('i.1', 1, 10, 10, { accounts: [A, B] }))).toMatchObject({
+      kind: 'refused',
+      reason: 'spent',
+      account: B,
+    })
     expect(committed(book.get(A)!)).toEqual(usd(0))
-    expect(take(asks('i.1', 2, 5, 8, [A, B]))).toEqual(granted(8, 5))
+    expect(take(asks('i.1', 2, 5, 8, { accounts: [A, B] }))).toEqual(granted(8, 5))
   })
 
   test('counts once, also when it was refused', () => {
@@ -101,8 +104,8 @@ describe('a request for a lease', () => {
       data: { account: A, height: 2, limit_nano_usd: 5, limit_tokens: null, enforcement: 'hard' },
     })
     expect(take(asks('i.1', 2, 1))).toMatchObject({ reason: 'height' })
-    expect(take(asks('i.1', 3, 6, 6, [A], 2))).toMatchObject({ reason: 'spent' })
-    expect(take(asks('i.1', 4, 5, 5, [A], 2), 1_000_000)).toMatchObject({ reason: 'ended' })
+    expect(take(asks('i.1', 3, 6, 6, { height: 2 }))).toMatchObject({ reason: 'spent' })
+    expect(take(asks('i.1', 4, 5, 5, { height: 2 }), 1_000_000)).toMatchObject({ reason: 'ended' })
   })
 
   test('of a height the first copy counts, and an older one none', () => {
@@ -147,7 +150,7 @@ describe('what is told', () => {
     expect(take(asks('j.1', 1, 1))).toMatchObject({ reason: 'overrun' })
     const again = { account: A, height: 2, limit_nano_usd: 100, limit_tokens: null, enforcement: 'hard' } as const
     take({ type: 'account.limited', data: again })
-    expect(take(asks('j.1', 2, 87, 87, [A], 2))).toEqual(granted(87))
+    expect(take(asks('j.1', 2, 87, 87, { height: 2 }))).toEqual(granted(87))
   })
 
   test('edits that set no limits leave it closed, whichever copies of its terms stand in the log', () => {
@@ -156,7 +159,7 @@ describe('what is told', () => {
       const terms = { height, limit_nano_usd: 100, limit_tokens: null, enforcement: 'hard' as const }
       return { type: 'account.limited', data: { account: A, ...terms, ...(limits_height && { limits_height }) } }
     }
-    const asked = (sequence: number, height: number) => take(asks('j.1', sequence, 1, 1, [A], height))
+    const asked = (sequence: number, height: number) => take(asks('j.1', sequence, 1, 1, { height }))
     take(opened())
     take(tells('i.1', { counted: 3, overrun: 3 }))
     take(limited(2, 1))
@@ -254,8 +257,8 @@ describe('windows', () => {
     const { take } = reader()
     const later = accountId('bud_1', 1_000_000, 2_000_000)
     take(opened(later, 100, { window_start_ms: 1_000_000, window_end_ms: 2_000_000 }), 1)
-    expect(take(asks('i.1', 1, 10, 10, [later]), 600_000)).toMatchObject({ reason: 'early' })
-    expect(take(asks('i.1', 2, 10, 10, [later]), 800_000)).toEqual(granted(10))
+    expect(take(asks('i.1', 1, 10, 10, { accounts: [later] }), 600_000)).toMatchObject({ reason: 'early' })
+    expect(take(asks('i.1', 2, 10, 10, { accounts: [later] }), 800_000)).toEqual(granted(10))
   })
 
   test('what is carried over does not hang on who has forgotten what', () => {
@@ -268,7 +271,7 @@ describe('windows', () => {
       const { take, book } = reader()
       take(month(0), 1)
       const [first] = book.all()
-      take(asks('i.1', 1, 40, 40, [first!.account]), 2)
+      take(asks('i.1', 1, 40, 40, { accounts: [first!.account] }), 2)
       const nowMs = 35 * DAY_MS
       if (forgets) book.dropEnded(nowMs)
       take(month(15), nowMs)

@@ -64,10 +64,8 @@ describe('tiers', () => {
         anyPriced,
         fc.nat(10_000),
         fc.nat(5_000),
-        part,
-        part,
-        part,
-        (priced, bytes, ceiling, prompt, cached, output) => {
+        fc.tuple(part, part, part),
+        (priced, bytes, ceiling, [prompt, cached, output]) => {
           const asked = {
             promptBytes: bytes,
             unseenTokens: 0,

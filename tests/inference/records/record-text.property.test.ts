@@ -45,13 +45,11 @@ const whole = (facts: FactsText): string => `${wholeText([facts])}}`
 test('the facts of a request, whatever the last request of its key was', () => {
   fc.assert(
     fc.property(
-      id,
-      fc.boolean(),
-      fc.stringMatching(/^[A-Za-z0-9._-]{1,60}$/), // as `requestContext` leaves them
+      fc.tuple(id, fc.boolean(), fc.stringMatching(/^[A-Za-z0-9._-]{1,60}$/)), // as `requestContext` leaves them
       count,
       fc.array(common, { minLength: 1, maxLength: 4 }),
       fc.array(fc.tuple(fc.nat({ max: 3 }), orNull(fc.constantFrom('a', 'b')), fc.nat()), { maxLength: 12 }),
-      (own, isOwn, label, n, all, asked) => {
+      ([own, isOwn, label], n, all, asked) => {
         for (const [which, user, frame] of asked) {
           const each = all[which % all.length]!
           const ids = { id: own, request_id: isOwn ? own : label, trace_id: 'a'.repeat(32) }

@@ -24,10 +24,7 @@ const closing = closedAfterEach()
 const open = async (
   log: MemoryLog,
   name: string,
-  faults: MemoryFaults = {},
-  diagnostics = quiet,
-  everyMs = 20,
-  told: Partial<InstancesDeps> = {},
+  { faults = {}, ...deps }: Partial<InstancesDeps> & { readonly faults?: MemoryFaults } = {},
 ) => {
   const instance: Instance = await openInstance(name, log.view(faults))
   closing.push(() => instance.close())
@@ -38,10 +35,10 @@ const open = async (
     instance: name,
     build: 'b1',
     nowMs,
-    diagnostics,
-    everyMs,
+    diagnostics: quiet,
+    everyMs: 20,
     behindMs: 40,
-    ...told,
+    ...deps,
   })
   closing.push(() => instances.close())
   return { ...instance, instances }
@@ -67,7 +64,7 @@ describe('instances', () => {
     await begin(log)
     const { said, diagnostics } = listening()
     const told = () => said.filter(({ event }) => event === 'instance_name_shared').length
-    const one = await open(log, 'a', {}, diagnostics)
+    const one = await open(log, 'a', { diagnostics })
     const beside = () =>
       openInstances({
         ...{ log: log.view(), live: one.live, instance: 'a', build: 'b1', nowMs },
@@ -91,8 +88,8 @@ describe('instances', () => {
     const heard = Promise.withResolvers<readonly string[]>()
     const own: unknown[] = []
     const openBreakers = () => ['mod_1']
-    await open(log, 'a', {}, quiet, 20, { openBreakers, onOpenBreakers: (ids) => own.push(ids) })
-    await open(log, 'b', {}, quiet, 20, { onOpenBreakers: heard.resolve })
+    await open(log, 'a', { openBreakers, onOpenBreakers: (ids) => own.push(ids) })
+    await open(log, 'b', { onOpenBreakers: heard.resolve })
     expect(await heard.promise).toEqual(['mod_1'])
     expect(own).toEqual([])
   })
@@ -111,7 +108,7 @@ describe('instances', () => {
           return isNews
         },
       }
-      return { known, ...(await open(log, name, {}, quiet, 60_000, told)) }
+      return { known, ...(await open(log, name, { everyMs: 60_000, ...told })) }
     }
     const [one, two] = [await opened('a'), await opened('b')]
     await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
@@ -125,8 +122,9 @@ describe('instances', () => {
     await begin(log)
     const [here, there] = [new FailedLogins(), new FailedLogins()]
     const heard = Promise.withResolvers<void>()
-    const one = await open(log, 'a', {}, quiet, 60_000, { failedLogins: () => here.announced(nowMs()) })
-    const two = await open(log, 'b', {}, quiet, 60_000, {
+    const one = await open(log, 'a', { everyMs: 60_000, failedLogins: () => here.announced(nowMs()) })
+    const two = await open(log, 'b', {
+      everyMs: 60_000,
       onFailedLogins(instance, told) {
         there.merge(instance, told, nowMs())
         if (there.lockedUntil(['u:ada'], nowMs()) !== null) heard.resolve()
@@ -145,7 +143,9 @@ describe('instances', () => {
     let held = Promise.withResolvers<void>()
     held.resolve()
     const one = await open(log, 'a')
-    const two = await open(log, 'b', { beforeDeliver: ({ available }) => held.promise.then(() => available) })
+    const two = await open(log, 'b', {
+      faults: { beforeDeliver: ({ available }) => held.promise.then(() => available) },
+    })
     await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
     held = Promise.withResolvers<void>()
     const { revision } = await one.queue.commit(createTenant('t'))
@@ -157,8 +157,8 @@ describe('instances', () => {
   test('an urgent decision is announced at once, not with the next second', async () => {
     const log = memoryLog({ nowMs })
     await begin(log)
-    const one = await open(log, 'a', {}, quiet, 60_000)
-    const two = await open(log, 'b', {}, quiet, 60_000)
+    const one = await open(log, 'a', { everyMs: 60_000 })
+    const two = await open(log, 'b', { everyMs: 60_000 })
     await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
     await one.queue.commit(createTenant('t'))
     const { revision } = await one.queue.commit(deleteTenant('t'))
@@ -169,7 +169,7 @@ describe('instances', () => {
     const log = memoryLog({ nowMs })
     await begin(log)
     const { said, diagnostics } = listening()
-    const one = await open(log, 'a', {}, diagnostics)
+    const one = await open(log, 'a', { diagnostics })
     const two = await open(log, 'b')
     await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
     await one.queue.commit(createTenant('t'))
@@ -198,7 +198,9 @@ describe('instances', () => {
     let held = Promise.withResolvers<void>()
     held.resolve()
     const one = await open(log, 'a')
-    const two = await open(log, 'b', { beforeDeliver: ({ available }) => held.promise.then(() => available) })
+    const two = await open(log, 'b', {
+      faults: { beforeDeliver: ({ available }) => held.promise.then(() => available) },
+    })
     await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
     held = Promise.withResolvers<void>()
     for (const slug of ['t', 'u', 'v']) await one.queue.commit(createTenant(slug))
@@ -217,8 +219,8 @@ describe('instances', () => {
     held.resolve()
     const late = log.view({ beforeDeliver: ({ available }) => held.promise.then(() => available) })
     const [liveMs, everyMs] = [400, 20]
-    const one = await open(log, 'a', {}, quiet, everyMs, { liveMs, log: late })
-    const two = await open(log, 'b', {}, quiet, everyMs, { liveMs })
+    const one = await open(log, 'a', { everyMs, liveMs, log: late })
+    const two = await open(log, 'b', { everyMs, liveMs })
     await knowing(one.instances, 2)
     held = Promise.withResolvers<void>()
     const heldAt = performance.now()
