@@ -1,5 +1,7 @@
-// docs/operations.md: every command in it runs, in order, and prints what the page says; every alert of the rules is
+// docs/operations.md: every `sh` block runs, in order, and prints what the page says; every alert of the rules is
 // explained.
+// `shell` blocks are checked for syntax only: systemd, Docker, `git pull` and `pg_dump`, which the embedded Postgres
+// does not have.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
