@@ -3,8 +3,10 @@
 // Searched: strings of the JavaScript heap of the serving thread, up to the length at which a snapshot cuts them, and
 // the reads of clients' connections.
 // Not searched: freed memory that is not overwritten yet, the runtime's own buffers (one read buffer of the event loop,
-// overwritten by the next reads), and other threads, which get no key. Keys of the settings and the environment stay
-// where the operator put them.
+// overwritten by the next reads), the reused buffers of the program, and other threads, which get no key. Keys of the
+// settings and the environment stay where the operator put them.
+// Reused buffers are `SCRATCH` of lib/http-client/pool.ts and of lib/http-server/output.ts, and the one of
+// lib/event-loop/shared-buffer.ts. Each keeps the last bytes of a request or response until later ones overwrite them.
 import { afterAll, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -65,7 +65,7 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
     'Guessing names and passwords; a flood of hashes',
     'Locked out before a hash; two hashes at once; unknown names cost and look the same',
   ),
-  row(17, 'Set-up by somebody else, or by two at once', 'One wins; closed for ever after'),
+  row(17, 'Set-up by a stranger, or by two at once', 'One wins; closed for ever after'),
   row(
     18,
     'Secrets and prompts anywhere they should not be',
@@ -96,7 +96,7 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
   row(32, 'Sealed secrets under another row or key', 'Fail closed; a rotation wraps all anew'),
   row(
     33,
-    'Tools that loop, or speak as somebody',
+    'Tools that loop, or claim an identity',
     'Bounded; output never authorises',
     'the gateway runs no tools; the tests hold that',
   ),
