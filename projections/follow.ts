@@ -211,7 +211,7 @@ const commit = async <Row>(
       const { position, repeats } = await settled(options.sql, applyBatch(options, from, entries))
       progress.applied += position.next - entries[0]!.record.offset
       progress.repeats += repeats
-      progress.poison += entries.filter(({ flaw }) => flaw !== null).length
+      progress.poison += entries.filter(({ problem }) => problem !== null).length
       progress.state = 'live'
       return position
     } catch (error) {
@@ -222,7 +222,7 @@ const commit = async <Row>(
         if (stored?.next === last.record.offset + 1 && stored.tip === last.tip) return stored
         throw error
       }
-      if (isDataError(error) && (entries.length > 1 || entries[0]!.flaw === null)) {
+      if (isDataError(error) && (entries.length > 1 || entries[0]!.problem === null)) {
         return commitApart(options, from, entries, error)
       }
       if (isMissingTable(error)) throw error
@@ -243,9 +243,9 @@ const commitApart = async <Row>(
 ): Promise<Position> => {
   if (entries.length === 1) {
     const [entry] = entries
-    const flaw = `Postgres cannot store it (${sqlStateOf(error)})`
+    const problem = `Postgres cannot store it (${sqlStateOf(error)})`
     // Without its origin, which may be the part that cannot be stored.
-    return commit(options, from, [{ ...entry!, origin: null, rows: [], flaw }])
+    return commit(options, from, [{ ...entry!, origin: null, rows: [], problem }])
   }
   const middle = entries.length >> 1
   const position = await commit(options, from, entries.slice(0, middle))

@@ -6,7 +6,7 @@ import type { Folded } from './projection.ts'
 
 type Origin = NonNullable<Folded<never>['origin']>
 
-const NOTHING = { origin: null, rows: [], flaw: null } as const
+const NOTHING = { origin: null, rows: [], problem: null } as const
 
 /**
  * How such a model folds a record. `row`: what an event of the type makes. `judgesEnvelopes`: of the models of a topic
@@ -22,13 +22,13 @@ export const foldOfType = <Schema extends TSchema, Row, Place>(
   const check = TypeCompiler.Compile(schema)
   const foldEnvelope = ({ instance, epoch, sequence, data }: EnvelopeBody, record: LogRecord, place: Place) => {
     const origin = { instance, epoch, sequence }
-    if (check.Check(data)) return { origin, rows: [row(data, origin, record, place)], flaw: null }
-    return { origin, rows: [], flaw: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
+    if (check.Check(data)) return { origin, rows: [row(data, origin, record, place)], problem: null }
+    return { origin, rows: [], problem: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
   }
   return (record, place) => {
     if (!mayBe(record)) return NOTHING
     const envelope = envelopeOf(record)
-    if (envelope === null) return judgesEnvelopes ? { ...NOTHING, flaw: 'not an envelope' } : NOTHING
+    if (envelope === null) return judgesEnvelopes ? { ...NOTHING, problem: 'not an envelope' } : NOTHING
     return envelope.type === type ? foldEnvelope(envelope, record, place) : NOTHING
   }
 }

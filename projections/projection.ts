@@ -32,7 +32,7 @@ export interface Folded<Row> {
   readonly origin: Origin | null
   readonly rows: readonly Row[]
   /** Why it was set aside, or null. */
-  readonly flaw: string | null
+  readonly problem: string | null
 }
 
 /**
@@ -123,8 +123,8 @@ export const foldAll = async <Row>(
   const entries: Entry<Row>[] = []
   for (const record of records) {
     logAtMs = Math.max(logAtMs, record.atMs)
-    const { origin, rows, flaw } = folder.fold(record, logAtMs)
-    entries.push({ origin, rows, flaw, record, logAtMs, tip: folder.tip() })
+    const { origin, rows, problem } = folder.fold(record, logAtMs)
+    entries.push({ origin, rows, problem, record, logAtMs, tip: folder.tip() })
     if (entries.length % TURN_RECORDS === 0) await yieldToEventLoop()
   }
   return entries
@@ -189,7 +189,7 @@ export const applyBatch = async <Row>(
     await movePosition(transaction, target, { from, to: position, first: entries[0]!.record.offset })
     const fresh = await withoutRepeats(transaction, target, entries)
     await setAside(transaction, target, fresh)
-    const rows = fresh.flatMap((entry) => (entry.flaw === null ? entry.rows : []))
+    const rows = fresh.flatMap((entry) => (entry.problem === null ? entry.rows : []))
     if (rows.length > 0) await projection.write(transaction, build, rows)
     failpoint('projection_written')
     return entries.length - fresh.length
@@ -269,13 +269,13 @@ const setAside = async <Row>(
   { projection, build, partition }: BatchTarget<Row>,
   entries: readonly Entry<Row>[],
 ): Promise<void> => {
-  for (const { flaw, record } of entries) {
-    if (flaw === null) continue
+  for (const { problem, record } of entries) {
+    if (problem === null) continue
     const value = Buffer.from((record.value ?? EMPTY).subarray(0, MAX_POISON_BYTES))
     await sql`
       insert into gatelog.poison (model, build, topic, partition, log_offset, at_ms, reason, value)
       values (${build.model}, ${build.build}, ${projection.topic}, ${partition}, ${record.offset},
-        ${record.atMs}, ${flaw.slice(0, 500)}, ${value})
+        ${record.atMs}, ${problem.slice(0, 500)}, ${value})
       on conflict do nothing`
   }
 }

@@ -208,7 +208,7 @@ const appDeps = (parts: Parts): AppDeps => {
     history: control.history,
     frames: parts.health.book,
     health: parts.health.book,
-    served: parts.health.served,
+    recentRequests: parts.health.recentRequests,
     feedback: parts.health.feedback,
     requestLookup: parts.health.requestLookup,
     kinds: KINDS,

@@ -60,20 +60,20 @@ export class AuditFolder implements Folder<AuditRow> {
   }
 
   fold(record: LogRecord, logAtMs: number): Folded<AuditRow> {
-    const nothing = { origin: null, rows: [], flaw: null } as const
-    if (record.value === null) return { ...nothing, flaw: 'a tombstone' }
+    const nothing = { origin: null, rows: [], problem: null } as const
+    if (record.value === null) return { ...nothing, problem: 'a tombstone' }
     const verdict = judge(this.#tip, record.value, this.macKey)
     if (verdict.kind === 'lost') return nothing
     if (!('decision' in verdict)) {
       // A turn is authentic (its MAC was checked first) and is not a decision: it is not set aside.
       const isTurn = verdict.kind === 'unreadable' && Buffer.from(record.value.subarray(0, TURN.length)).equals(TURN)
-      return isTurn ? nothing : { ...nothing, flaw: `${verdict.kind}: ${verdict.reason}` }
+      return isTurn ? nothing : { ...nothing, problem: `${verdict.kind}: ${verdict.reason}` }
     }
     this.#tip = verdict.id
     const { id } = verdict
     const decision = renewed(verdict.decision)
     const effects = effectsOf(this.state, decision, id, logAtMs)
-    if (typeof effects === 'string') return { ...nothing, flaw: `malformed: ${effects}` }
+    if (typeof effects === 'string') return { ...nothing, problem: `malformed: ${effects}` }
     const shared = {
       log_offset: record.offset,
       decision_id: id,

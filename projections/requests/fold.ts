@@ -64,27 +64,27 @@ export const foldRequestRecord = (
   logAtMs: number,
   partition: number,
 ): Folded<RequestRow> => {
-  if (record.parts === undefined && record.value === null) return { ...NOTHING, flaw: 'a tombstone' }
+  if (record.parts === undefined && record.value === null) return { ...NOTHING, problem: 'a tombstone' }
   const envelope = envelopeOf(record)
-  if (envelope === null) return { ...NOTHING, flaw: 'not an envelope' }
+  if (envelope === null) return { ...NOTHING, problem: 'not an envelope' }
   const { instance, epoch, sequence } = envelope
   const { type, data } = upcast({ type: envelope.type, data: envelope.data as EventRecord['data'] })
   const origin = { instance, epoch, sequence }
   const check = checks.get(type)
-  if (check === undefined) return { origin, rows: [], flaw: null } // of another read model, or of a newer build
+  if (check === undefined) return { origin, rows: [], problem: null } // of another read model, or of a newer build
   if (!check.Check(data))
-    return { origin, rows: [], flaw: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
+    return { origin, rows: [], problem: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
   // The settlement lists every attempt.
-  if (type === 'request.attempted' || type === 'request.extended') return { origin, rows: [], flaw: null }
+  if (type === 'request.attempted' || type === 'request.extended') return { origin, rows: [], problem: null }
   const event = data as unknown as RequestAdmitted | RequestSettled
   if (event.at_ms < FIRST_MS || event.at_ms >= LAST_MS)
-    return { origin, rows: [], flaw: `at_ms ${event.at_ms} is no time` }
+    return { origin, rows: [], problem: `at_ms ${event.at_ms} is no time` }
   const place = { logAtMs, partition, offset: record.offset }
   const row =
     type === 'request.admitted'
       ? admittedRow(event as RequestAdmitted, place)
       : settledRow(event as RequestSettled, place, `${instance}.${epoch}`)
-  return { origin, rows: [row], flaw: null }
+  return { origin, rows: [row], problem: null }
 }
 
 const admittedRow = (event: RequestAdmitted, place: Place): AdmittedRow => {

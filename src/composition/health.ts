@@ -27,7 +27,7 @@ import { isKafka } from './settings.ts'
 
 export interface HealthParts {
   readonly book: HealthBook
-  readonly served: RecentRequests
+  readonly recentRequests: RecentRequests
   readonly feedback: FeedbackMeans
   readonly requestLookup: RequestLookup
   readonly routes: readonly AdminRoute[]
@@ -72,7 +72,7 @@ export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   })
   return {
     book,
-    served: new RecentRequests(),
+    recentRequests: new RecentRequests(),
     feedback: feedback.means,
     requestLookup: requestLookup({ sql: analytics.sql, hasOthers: isKafka(config) || config.server.processes > 1 }),
     routes: [

@@ -18,7 +18,7 @@ import type { HealthParts } from './health.ts'
 export interface ReadRoutesDeps {
   readonly analytics: Analytics
   readonly control: ControlPlane
-  readonly health: Pick<HealthParts, 'healthOf' | 'served' | 'requestLookup'>
+  readonly health: Pick<HealthParts, 'healthOf' | 'recentRequests' | 'requestLookup'>
   /** What is stored of an end user. */
   userDigest(tenantId: string, user: string): string
 }
@@ -27,8 +27,8 @@ export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoute
   const { sql } = analytics
   const { live, catalogue } = control
   const nowMs = Date.now
-  const { served, requestLookup } = health
-  const ofRequests = { requests: requestQueries(sql), served, requestLookup, live, nowMs, userDigest }
+  const { recentRequests, requestLookup } = health
+  const ofRequests = { requests: requestQueries(sql), recentRequests, requestLookup, live, nowMs, userDigest }
   const ofUsage = { usage: usageQueries(sql), live, nowMs }
   return [
     ...requestRoutes(ofRequests),

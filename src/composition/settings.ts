@@ -11,7 +11,7 @@ import { holdsLog } from '../log/embedded/log.ts'
 import type { LogSettings } from '../log/open-log.ts'
 import { KINDS, kindOf } from '../providers/kinds.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
-import { bootstrapFlaw } from '../upkeep/bootstrap/check.ts'
+import { bootstrapProblem } from '../upkeep/bootstrap/check.ts'
 import type { KindTable } from '../upkeep/models/kind-table.ts'
 import { accessProblem, type Wanted } from './data-access.ts'
 
@@ -30,10 +30,10 @@ export const KIND_TABLE: KindTable = { resolve: kindOf, names: [...KINDS.keys()]
 export const loadSettings = (env: Environment): LoadedConfig => {
   const { placeOf, ...loaded } = readSettings(env)
   const bootstrap = checkBootstrap(loaded.config.bootstrap)
-  const flaw = bootstrap.ok ? bootstrapFlaw(bootstrap.value, KIND_TABLE) : bootstrap.error
-  // A flaw begins with its path.
-  if (flaw !== null)
-    throw new ConfigError(`${placeOf(/^[^\s:]*/.exec(flaw)![0]) ?? loaded.origins.get('bootstrap')}: ${flaw}`)
+  const problem = bootstrap.ok ? bootstrapProblem(bootstrap.value, KIND_TABLE) : bootstrap.error
+  // A problem begins with its path.
+  if (problem !== null)
+    throw new ConfigError(`${placeOf(/^[^\s:]*/.exec(problem)![0]) ?? loaded.origins.get('bootstrap')}: ${problem}`)
   return loaded
 }
 

@@ -72,8 +72,8 @@ export const Server = section({
 /** Rules over more than one key. Throws ConfigError. */
 export const checkServer = (server: Static<typeof Server>): void => {
   for (const range of server.trusted_proxies) {
-    const flaw = rangeError(range)
-    if (flaw !== null) throw new ConfigError(`server.trusted_proxies: "${range}" cannot be used: ${flaw}`)
+    const problem = rangeError(range)
+    if (problem !== null) throw new ConfigError(`server.trusted_proxies: "${range}" cannot be used: ${problem}`)
   }
   if (server.processes > 1 && server.port === 0) {
     throw new ConfigError('server.port 0 cannot be shared by server.processes: set a port')

@@ -212,10 +212,10 @@ export type BootstrapModel = NonNullable<Bootstrap['models']>[number]
  * ...`).
  */
 export const checkBootstrap = (value: unknown): { ok: true; value: Bootstrap } | { ok: false; error: string } => {
-  const flaw = firstError(Bootstrap, value)
-  if (flaw !== null) {
-    const message = flaw.message.replaceAll(`"${flaw.param}"`, `"${indexed(flaw.param)}"`)
-    return { ok: false, error: `${keyOf(flaw.param)}: ${message}` }
+  const problem = firstError(Bootstrap, value)
+  if (problem !== null) {
+    const message = problem.message.replaceAll(`"${problem.param}"`, `"${indexed(problem.param)}"`)
+    return { ok: false, error: `${keyOf(problem.param)}: ${message}` }
   }
   const unsound = unsoundName(value)
   if (unsound !== null) return { ok: false, error: `${keyOf(unsound.path.join('.'))}: it ${unsound.rule}` }

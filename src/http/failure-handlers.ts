@@ -12,7 +12,7 @@ interface FailureDeps {
 const NO_HEADERS: HeaderReader = { get: () => null, has: () => false }
 
 export const failureHandlers = ({ diagnostics }: FailureDeps): Pick<ServerHandlers, 'malformed' | 'failed'> => ({
-  malformed: (flaw) => errorAnswer(flaw, newIdentity(NO_HEADERS)),
+  malformed: (problem) => errorAnswer(problem, newIdentity(NO_HEADERS)),
   failed(error) {
     diagnostics.error('answer_failed', { error })
     return errorAnswer(error, newIdentity(NO_HEADERS))

@@ -67,8 +67,8 @@ export const chatHandler =
   (request) => {
     const { headers } = request
     const exchange = new Exchange(newIdentity(headers))
-    // While the request is in flight, its own deadlines hold; `letGo` ends that before the last bytes go out. From then
-    // on the server disconnects a client that neither reads nor sends a request.
+    // While the request is in flight, its own deadlines hold; `resumeDeadlines` ends that before the last bytes go out.
+    // From then on the server disconnects a client that neither reads nor sends a request.
     exchange.client = request
     if (deps.traces) exchange.trace = deps.traces.begin(headers, exchange.identity)
     return headers.has(MIN_REVISION)

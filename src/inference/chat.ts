@@ -61,7 +61,7 @@ export const chatCompletions = (deps: InferenceDeps): ChatCompletions => {
       let key = identified(request, exchange, deps)
       const identifiedAt = revision()
       active.enter(exchange)
-      exchange.servedAt = deps.served.add(exchange.identity.id, exchange.identity.requestId, key.tenantId)
+      exchange.recentIndex = deps.recentRequests.add(exchange.identity.id, exchange.identity.requestId, key.tenantId)
       exchange.watch(request)
       const read = readJson(request)
       const body = read instanceof Promise ? await bodyInTime(read, exchange, deps.inference.bodyMs) : read

@@ -108,7 +108,14 @@ export const gatewayCalls = (deps: GatewayCallDeps): MakeGatewayCall => {
     monotonicMs: () => performance.now(),
     emit: () => undefined,
   })
-  const calling = { ...deps, health, steering: UNSTEERED, keys: ANY_KEY, served: UNTRACKED, observe: () => undefined }
+  const calling = {
+    ...deps,
+    health,
+    steering: UNSTEERED,
+    keys: ANY_KEY,
+    recentRequests: UNTRACKED,
+    observe: () => undefined,
+  }
 
   return async ({ entry, body, purpose, payer, timeoutMs, signal }) => {
     const exchange = new Exchange(deps.newIdentity())

@@ -228,7 +228,7 @@ export const testGateway = (
     steering: options.steering ?? UNSTEERED,
     frames: options.frames ?? health,
     health,
-    served: new RecentRequests(),
+    recentRequests: new RecentRequests(),
     feedback: new FeedbackMeans(),
     requestLookup: options.requestLookup ?? NO_LOOKUP,
     nowMs: Date.now,

@@ -77,7 +77,7 @@ describe('what is damaged', () => {
     const projection = {
       ...requestsProjection,
       open: async () => ({
-        fold: () => ({ origin: { instance: 'a\0b', epoch: 'e', sequence: 0 }, rows: [], flaw: null }),
+        fold: () => ({ origin: { instance: 'a\0b', epoch: 'e', sequence: 0 }, rows: [], problem: null }),
         tip: () => null,
       }),
     }

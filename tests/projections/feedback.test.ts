@@ -77,6 +77,6 @@ describe('the feedback read model', () => {
   test('takes nothing from a record that only mentions it', () => {
     const text = sender().record('request.settled', settled('x', { raw_usage: { type: 'feedback.given' } }))
     const record = { offset: 0, atMs: NOON_MS, key: 'ten_1', value: text.value }
-    expect(foldFeedbackRecord(record, 0)).toEqual({ origin: null, rows: [], flaw: null })
+    expect(foldFeedbackRecord(record, 0)).toEqual({ origin: null, rows: [], problem: null })
   })
 })

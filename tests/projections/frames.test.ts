@@ -116,7 +116,7 @@ describe('the frames read model', () => {
       foldFrameRecord({ offset: 5, atMs: NOON_MS, key: 'i', value }, NOON_MS, 2)
     expect(fold(envelope('frame.taken'))).toEqual({
       origin: { instance: 'i', epoch: 'e', sequence: 3 },
-      flaw: null,
+      problem: null,
       rows: [
         {
           ...{ instance: 'i', epoch: 'e', number: 7, part: 1, parts: 1, whole: false, at_ms: NOON_MS + 7 },
@@ -125,8 +125,8 @@ describe('the frames read model', () => {
       ],
     })
     for (const value of [null, envelope('breaker.opened')])
-      expect(fold(value)).toEqual({ origin: null, rows: [], flaw: null })
-    expect(fold(Buffer.from('"type":"frame.taken"'))).toEqual({ origin: null, rows: [], flaw: 'not an envelope' })
+      expect(fold(value)).toEqual({ origin: null, rows: [], problem: null })
+    expect(fold(Buffer.from('"type":"frame.taken"'))).toEqual({ origin: null, rows: [], problem: 'not an envelope' })
     expect(framesModel(90).topic).toBe(OPERATIONS)
   })
 })

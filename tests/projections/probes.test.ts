@@ -95,6 +95,6 @@ describe('the probes read model', () => {
   test('takes nothing from a record that only mentions it', () => {
     const { value } = sender().record('frame.taken', { note: { type: 'probe.recorded' } })
     const mentions = { offset: 0, atMs: NOON_MS, key: 'ten_1', value }
-    expect(foldProbeRecord(mentions, NOON_MS, 0)).toEqual({ origin: null, rows: [], flaw: null })
+    expect(foldProbeRecord(mentions, NOON_MS, 0)).toEqual({ origin: null, rows: [], problem: null })
   })
 })

@@ -108,9 +108,9 @@ export class BatchFold {
   add(partition: number, record: ParcelRecord): void {
     const lane = this.#lanes.get(partition)!
     lane.logAtMs = Math.max(lane.logAtMs, record.atMs)
-    const { origin, rows, flaw } = foldRequestRecord(record, lane.logAtMs, partition)
+    const { origin, rows, problem } = foldRequestRecord(record, lane.logAtMs, partition)
     if (origin !== null && wasApplied(lane, origin)) return
-    if (flaw !== null) this.#draft.odd ??= flaw
+    if (problem !== null) this.#draft.odd ??= problem
     for (const row of rows) {
       const draft = this.#draft
       draft.days.add(dayOf(row.atMs))

@@ -1,6 +1,6 @@
 // Brings a build without readers to the end of the log: a thread folds what this one reads, while Postgres takes the
-// batch before. What is out of the ordinary (a flaw, a request that was settled twice) is left to the follower, record
-// by record; then the load goes on from there.
+// batch before. What is out of the ordinary (a problem, a request that was settled twice) is left to the follower,
+// record by record; then the load goes on from there.
 import { LogReplaced } from '../../../src/log/port.ts'
 import { settled } from '../../database.ts'
 import { followPartition, newProgress, type Progress, reasonOf, requireSameLog } from '../../follow.ts'

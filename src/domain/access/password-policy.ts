@@ -20,11 +20,11 @@ export const Password = t.String({ minLength: 1, maxLength: 2_048 })
 /** The name as it is stored, without blanks at its ends. Throws when it is no valid name, by the rule of all names. */
 export const nameOf = (username: string): string => {
   const name = username.normalize('NFC').trim()
-  const flaw = (rule: string) => new Rejection('invalid', `"username" ${rule}`, 'username')
-  if (name === '') throw flaw('must not be empty')
-  if ([...name].length > MAX_NAME) throw flaw(`must have at most ${MAX_NAME} characters`)
+  const rejection = (rule: string) => new Rejection('invalid', `"username" ${rule}`, 'username')
+  if (name === '') throw rejection('must not be empty')
+  if ([...name].length > MAX_NAME) throw rejection(`must have at most ${MAX_NAME} characters`)
   const rule = nameError(name)
-  if (rule !== null) throw flaw(rule)
+  if (rule !== null) throw rejection(rule)
   return name
 }
 
@@ -36,12 +36,12 @@ const folded = (text: string): string => text.normalize('NFKC').trim().toLowerCa
  */
 export const requirePassword = (password: string, username: string, confirm: string | undefined): void => {
   const { min_length, max_length } = PASSWORD_POLICY
-  const flaw = (rule: string) => new Rejection('invalid', `"password" ${rule}`, 'password')
+  const rejection = (rule: string) => new Rejection('invalid', `"password" ${rule}`, 'password')
   const { length } = [...password.normalize('NFC')]
-  if (length < min_length) throw flaw(`must have at least ${min_length} characters`)
-  if (length > max_length) throw flaw(`must have at most ${max_length} characters`)
-  if (!password.isWellFormed()) throw flaw('holds half a character')
-  if (folded(password) === folded(username)) throw flaw('must not be the username')
+  if (length < min_length) throw rejection(`must have at least ${min_length} characters`)
+  if (length > max_length) throw rejection(`must have at most ${max_length} characters`)
+  if (!password.isWellFormed()) throw rejection('holds half a character')
+  if (folded(password) === folded(username)) throw rejection('must not be the username')
   if (confirm !== undefined && confirm !== password)
     throw new Rejection('invalid', '"confirm" is not the same as "password"', 'confirm')
 }

@@ -14,14 +14,14 @@ const NAMES: ReadonlySet<string> = new Set([
 /** Members whose contents belong to another format: the names within them are free. */
 const OPAQUE: ReadonlySet<string> = new Set(['parameters', 'options'])
 
-export interface NameFlaw {
+export interface NameProblem {
   readonly path: readonly (string | number)[]
   /** The violated rule: `must not ...`. */
   readonly rule: string
 }
 
 /** The first refused name in a value, or null. */
-export const unsoundName = (value: unknown, isName = false): NameFlaw | null => {
+export const unsoundName = (value: unknown, isName = false): NameProblem | null => {
   if (typeof value === 'string') {
     const rule = isName ? nameError(value) : null
     return rule === null ? null : { path: [], rule }
@@ -30,8 +30,8 @@ export const unsoundName = (value: unknown, isName = false): NameFlaw | null => 
   const isList = Array.isArray(value)
   for (const [member, each] of isList ? value.entries() : Object.entries(value)) {
     if (OPAQUE.has(member as string)) continue
-    const flaw = unsoundName(each, isList ? isName : NAMES.has(member as string))
-    if (flaw !== null) return { ...flaw, path: [member, ...flaw.path] }
+    const problem = unsoundName(each, isList ? isName : NAMES.has(member as string))
+    if (problem !== null) return { ...problem, path: [member, ...problem.path] }
   }
   return null
 }

@@ -179,8 +179,8 @@ export const requireSoundProvider = (fields: Partial<ProviderFields>): void => {
     )
   }
   if (base_url !== null && base_url !== undefined) {
-    const flaw = baseUrlError(base_url)
-    if (flaw !== null) throw new Rejection('invalid', flaw, 'base_url')
+    const problem = baseUrlError(base_url)
+    if (problem !== null) throw new Rejection('invalid', problem, 'base_url')
   }
   if (options !== undefined && Buffer.byteLength(JSON.stringify(options)) > MAX_OPTIONS_BYTES) {
     throw new Rejection('invalid', `options may be at most ${MAX_OPTIONS_BYTES} bytes of JSON`, 'options')

@@ -9,8 +9,8 @@ import { GatewayError } from '../../wire/errors.ts'
 
 /** The value, typed; throws 400 naming the field. */
 export const checked = <Schema extends TSchema>(schema: Schema, value: unknown): Static<Schema> => {
-  const flaw = firstError(schema, value)
-  if (flaw !== null) throw new GatewayError('invalid_request', flaw.message, { param: paramOf(flaw.param) })
+  const problem = firstError(schema, value)
+  if (problem !== null) throw new GatewayError('invalid_request', problem.message, { param: paramOf(problem.param) })
   return value as Static<Schema>
 }
 
@@ -43,10 +43,10 @@ export const requireValidBody = (body: Record<string, unknown>, raw: string): vo
   requireStorable(body)
   // A request that takes an override back may name a target that can no longer be given.
   const { target, ...rest } = body
-  const flaw = unsoundName(body.enabled === false ? rest : { target, ...rest })
-  if (flaw === null) return
-  const param = paramOf(flaw.path.join('.'))
-  throw new GatewayError('invalid_request', `"${param}" ${flaw.rule}`, { param })
+  const problem = unsoundName(body.enabled === false ? rest : { target, ...rest })
+  if (problem === null) return
+  const param = paramOf(problem.path.join('.'))
+  throw new GatewayError('invalid_request', `"${param}" ${problem.rule}`, { param })
 }
 
 /** `capabilities.0` -> `capabilities`: the field that was sent, not the place within its list. */

@@ -44,7 +44,7 @@ export type AttemptDeps = Pick<
   'spool' | 'dial' | 'kinds' | 'health' | 'steering' | 'budgets' | 'nowMs'
 > & {
   readonly keys: Pick<InferenceDeps['keys'], 'isValid'>
-  readonly served: Pick<InferenceDeps['served'], 'calling'>
+  readonly recentRequests: Pick<InferenceDeps['recentRequests'], 'calling'>
 }
 
 /** Calls the candidates of the plan in order. Throws the last failure as a GatewayError when none answers. */
@@ -93,11 +93,14 @@ const ready = (
   return refusal === null ? call : new PassedOver(refusal, true)
 }
 
-const begin = ({ exchange, entry, kind }: ProviderCall, { served }: Pick<AttemptDeps, 'served'>): Called => {
+const begin = (
+  { exchange, entry, kind }: ProviderCall,
+  { recentRequests }: Pick<AttemptDeps, 'recentRequests'>,
+): Called => {
   chargeAttempt(exchange)
   const current = called(exchange, entry, kind)
   exchange.trace?.calling(entry)
-  served.calling(exchange.servedAt, exchange.identity.id, entry.providerId, entry.modelId)
+  recentRequests.calling(exchange.recentIndex, exchange.identity.id, entry.providerId, entry.modelId)
   return current
 }
 

@@ -69,8 +69,8 @@ const violation = (error: string): StructuredResult => ({ valid: false, error, r
 
 const verdict = (request: StructuredRequest, value: unknown, repaired: string | null): StructuredResult => {
   if (request.type === 'json_object' && !isObject(value)) return violation('the answer is not a JSON object')
-  const flaw = request.schema?.firstError(value) ?? null
-  return flaw === null ? { valid: true, error: null, repaired } : violation(flaw)
+  const problem = request.schema?.firstError(value) ?? null
+  return problem === null ? { valid: true, error: null, repaired } : violation(problem)
 }
 
 const parsed = (text: string): unknown => {

@@ -37,8 +37,10 @@ export class RedisLimitStore implements LimitStore {
     const { id, rules, tokens } = request
     const args = [this.#time(), id, String(tokens), String(this.leaseMs)]
     for (const { rpm, tpm, maxParallel } of rules) args.push(textOf(rpm), textOf(tpm), textOf(maxParallel))
-    const told = late && ((value: unknown) => isAnswer(value, request) && late(verdictOf(request, value)))
-    const answer = await this.#run(TAKE, keysOf(request), args, (command, rest) => this.redis.call(command, rest, told))
+    const onLate = late && ((value: unknown) => isAnswer(value, request) && late(verdictOf(request, value)))
+    const answer = await this.#run(TAKE, keysOf(request), args, (command, rest) =>
+      this.redis.call(command, rest, onLate),
+    )
     if (!isAnswer(answer, request)) throw new Error('Redis answered something else than counts')
     return verdictOf(request, answer)
   }
@@ -48,7 +50,7 @@ export class RedisLimitStore implements LimitStore {
     for (const [i, { tpm }] of request.rules.entries()) {
       args.push(buckets === null || tpm === null ? '-1' : String(buckets[i]))
     }
-    await this.#run(SETTLE, keysOf(request), args, this.#tell)
+    await this.#run(SETTLE, keysOf(request), args, this.#sendWithoutDeadline)
   }
 
   /** Renews the slots of requests under way; takes them again when Redis has lost them. */
@@ -62,14 +64,14 @@ export class RedisLimitStore implements LimitStore {
         args.push(id)
       }
     }
-    if (keys.length > 0) await this.#run(RENEW, keys, args, this.#tell)
+    if (keys.length > 0) await this.#run(RENEW, keys, args, this.#sendWithoutDeadline)
   }
 
   #time(): string {
     return this.nowMs === null ? '' : String(this.nowMs())
   }
 
-  readonly #tell: Send = (command, args) => this.redis.callWithoutDeadline(command, args)
+  readonly #sendWithoutDeadline: Send = (command, args) => this.redis.callWithoutDeadline(command, args)
 
   async #run(script: Script, keys: string[], args: string[], send: Send): Promise<unknown> {
     const rest = [String(keys.length), ...keys, ...args]

@@ -72,7 +72,7 @@ export interface InferenceDeps {
   /** The book of health: begins and judges calls to providers. */
   readonly health: Pick<HealthBook, 'begin' | 'mayRepeat' | 'mayFallBack' | 'candidates' | 'usageSupport'>
   /** Recent requests of this process, and the means of their feedback. */
-  readonly served: RecentRequests
+  readonly recentRequests: RecentRequests
   readonly feedback: FeedbackMeans
   /** The request log of all instances, for feedback on what this one has not served. */
   readonly requestLookup: RequestLookup

@@ -95,8 +95,8 @@ export class Exchange implements IndexSetMember {
   attemptStartedMs = 0
   /** The call under way, or the last one: occupies a place of its provider until it is ended. */
   call: HealthCall | null = null
-  /** Where feedback finds this request. */
-  servedAt = 0
+  /** Its index among the recent requests. */
+  recentIndex = 0
   firstTokenMs: number | null = null
   shaping: readonly string[] = NO_SHAPING
 

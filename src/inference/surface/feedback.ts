@@ -33,7 +33,7 @@ export type FeedbackView = Readonly<Static<typeof FeedbackView>>
 
 export type FeedbackDeps = Pick<
   InferenceDeps,
-  'live' | 'keys' | 'lastUses' | 'inference' | 'spool' | 'served' | 'feedback' | 'requestLookup'
+  'live' | 'keys' | 'lastUses' | 'inference' | 'spool' | 'recentRequests' | 'feedback' | 'requestLookup'
 >
 
 const BODY_LIMIT_BYTES = 64 * 1024
@@ -50,8 +50,8 @@ export const FeedbackBody = closed(
 )
 
 const checkedBody = (body: unknown): Static<typeof FeedbackBody> => {
-  const flaw = firstError(FeedbackBody, body)
-  if (flaw !== null) throw new GatewayError('invalid_request', flaw.message, { param: flaw.param })
+  const problem = firstError(FeedbackBody, body)
+  if (problem !== null) throw new GatewayError('invalid_request', problem.message, { param: problem.param })
   const given = body as Static<typeof FeedbackBody>
   if (typeof given.score === 'number' && firstError(Score, given.score) !== null) {
     throw new GatewayError('invalid_request', '"score" must be a number from -1 to 1, or a boolean', { param: 'score' })

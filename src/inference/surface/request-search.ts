@@ -50,12 +50,12 @@ export interface RequestRow {
 export type ReadRow<Row extends RequestRow> = (idOrLabel: string, tenantId: string | null) => Promise<Row | null>
 
 export interface SearchDeps {
-  readonly served: Pick<RecentRequests, 'find'>
+  readonly recentRequests: Pick<RecentRequests, 'find'>
   readonly requestLookup: RequestLookup
 }
 
 export interface RowSearchDeps {
-  readonly served: Pick<RecentRequests, 'find'>
+  readonly recentRequests: Pick<RecentRequests, 'find'>
   readonly requestLookup: Pick<RequestLookup, 'isKnown' | 'behindMs'>
 }
 
@@ -88,10 +88,10 @@ export const createdAtMs = (id: string): number | null => {
  */
 export const findRequest = async (
   query: RequestQuery & { readonly tenantId: string },
-  { served, requestLookup }: SearchDeps,
+  { recentRequests, requestLookup }: SearchDeps,
 ): Promise<FoundRequest> => {
   const { idOrLabel, tenantId } = query
-  const here = served.find(idOrLabel, tenantId)
+  const here = recentRequests.find(idOrLabel, tenantId)
   if (here === 'foreign') throw unknown(query)
   if (here !== null && (here.id === idOrLabel || !requestLookup.hasOthers)) return here
   const createdMs = createdAtMs(idOrLabel)
@@ -118,7 +118,7 @@ export const findRequest = async (
 export const awaitRow = <Row extends RequestRow>(
   query: RequestQuery,
   read: ReadRow<Row>,
-  { served, requestLookup }: RowSearchDeps,
+  { recentRequests, requestLookup }: RowSearchDeps,
 ): Promise<Row> => {
   const { idOrLabel, tenantId } = query
   const createdMs = createdAtMs(idOrLabel)
@@ -126,7 +126,7 @@ export const awaitRow = <Row extends RequestRow>(
     const row = await ownRow(idOrLabel, tenantId, read)
     if (row === 'foreign') throw unknown(query)
     if (row?.id === idOrLabel) return row
-    const here = served.find(idOrLabel, tenantId)
+    const here = recentRequests.find(idOrLabel, tenantId)
     if (here !== null && here !== 'foreign' && (row === null || row.id < here.id)) return noOutcomeYet()
     if (row !== null) return row
     if (createdMs === null || here === 'foreign') throw unknown(query)

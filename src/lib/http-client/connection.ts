@@ -4,7 +4,7 @@ import type { Deadlines } from '../event-loop/deadlines.ts'
 import { hasUnread } from '../http/kernel-socket.ts'
 import type { ConnectAttempt } from './connect-limiter.ts'
 import { DialFailure, type DialLimits, type DialResponse } from './dial.ts'
-import { type Carrier, HttpExchange } from './exchange.ts'
+import { type ConnectionControl, HttpExchange } from './exchange.ts'
 
 export interface Pool {
   /** Deadlines of all exchanges that wait for response headers. */
@@ -29,7 +29,7 @@ export interface ConnectOptions {
   readonly tls: Bun.TLSOptions | null
 }
 
-export class HttpConnection implements Carrier {
+export class HttpConnection implements ConnectionControl {
   idleUntilMs = 0
   #socket: Socket<HttpConnection> | null = null
   #exchange: HttpExchange | null = null

@@ -44,8 +44,8 @@ const CANCELED = Promise.resolve()
 
 const canceled = () => new DialFailure('canceled', 'the request was canceled')
 
-/** What an exchange needs of its connection. */
-export interface Carrier {
+/** What an exchange calls on its connection. */
+export interface ConnectionControl {
   pause(): void
   resume(): void
   /** The response is complete. `reusable`: no surplus bytes came and the server keeps the connection open. */
@@ -57,7 +57,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   /** Resolves with this exchange once the headers have arrived, or rejects with a DialFailure. */
   readonly answered: Promise<DialResponse>
   readonly #parser: ResponseParser
-  readonly #carrier: Carrier
+  readonly #connection: ConnectionControl
   readonly #signal: CancelSignal
   readonly #deadlines: Deadlines
   readonly #headersMs: number
@@ -76,9 +76,9 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #isScheduled = false
   #unparsed: Buffer | null = null
 
-  constructor(method: string, carrier: Carrier, limits: DialLimits, deadlines: Deadlines) {
+  constructor(method: string, connection: ConnectionControl, limits: DialLimits, deadlines: Deadlines) {
     super()
-    this.#carrier = carrier
+    this.#connection = connection
     this.#signal = limits.signal
     this.#parser = new ResponseParser(method, this)
     const { promise, resolve, reject } = Promise.withResolvers<DialResponse>()
@@ -233,7 +233,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     if (this.#parser.done) this.#end(this.#parser.keepAlive && !leftover)
     else if (this.waitingBytes > PAUSE_BYTES && !this.#paused) {
       this.#paused = true
-      this.#carrier.pause()
+      this.#connection.pause()
     }
   }
 
@@ -273,7 +273,7 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
     this.#release()
     if (this.#parser.head === null) this.#reject(failure)
     else this.#resolve(this)
-    this.#carrier.destroy()
+    this.#connection.destroy()
     this.#notify()
   }
 
@@ -312,9 +312,9 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   #end(reusable: boolean): void {
     this.#ended = true
     this.#release()
-    if (this.#paused) this.#carrier.resume()
+    if (this.#paused) this.#connection.resume()
     this.#paused = false
-    this.#carrier.finished(reusable, this.#parser.keepAliveS)
+    this.#connection.finished(reusable, this.#parser.keepAliveS)
   }
 
   #release(): void {
@@ -335,6 +335,6 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
   }
 
   resumeReading(): void {
-    if (!this.#paused) this.#carrier.resume()
+    if (!this.#paused) this.#connection.resume()
   }
 }

@@ -142,8 +142,8 @@ export class RequestAccount implements LeaseCharge, Draw, Charged {
     this.total = total
     const nano_usd = sum(this.spentNanoUsd, this.countedNanoUsd) - overrunNanoUsd
     const tokens = sum(this.spentTokens, this.countedTokens)
-    const told = { account: lease.account, holder: lease.holder, leased, nano_usd, tokens, total }
-    return overrunNanoUsd > 0 ? { ...told, overrun_nano_usd: overrunNanoUsd } : told
+    const charge = { account: lease.account, holder: lease.holder, leased, nano_usd, tokens, total }
+    return overrunNanoUsd > 0 ? { ...charge, overrun_nano_usd: overrunNanoUsd } : charge
   }
 
   /** An amount that was only counted when the attempt began is taken of a lease now. */

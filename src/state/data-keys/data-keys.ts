@@ -313,14 +313,14 @@ class Store implements DataKeyStore {
     }
     const readSinceMs = before?.readSinceMs ?? this.deps.nowMs()
     this.#held.set(key_id, { wrapped, key, readSinceMs, writtenAtMs: atMs ?? before?.writtenAtMs ?? null })
-    this.#tell(key_id, 'arrived')
+    this.#notify(key_id, 'arrived')
   }
 
   #drop(keyId: string): void {
-    if (this.#held.delete(keyId)) this.#tell(keyId, 'erased')
+    if (this.#held.delete(keyId)) this.#notify(keyId, 'erased')
   }
 
-  #tell(keyId: string, what: 'arrived' | 'erased'): void {
+  #notify(keyId: string, what: 'arrived' | 'erased'): void {
     for (const listener of this.#listeners) listener(keyId, what)
     this.#cache.changed()
   }

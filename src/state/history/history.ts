@@ -240,9 +240,9 @@ export class LogHistory {
     const indexed = this.#index.verdict(offset)
     const judged = value === null ? null : judge(GENESIS, value, this.deps.macKey)
     const decision = judged !== null && 'decision' in judged ? judged.decision : null
-    const flaw = indexed === 'counted' && decision !== null ? malformedType(decision) : null
-    const verdict: RecordVerdict = flaw === null ? indexed : 'malformed'
-    const reason = verdict === 'unreadable' || verdict === 'forged' ? reasonOf(judged) : flaw
+    const problem = indexed === 'counted' && decision !== null ? malformedType(decision) : null
+    const verdict: RecordVerdict = problem === null ? indexed : 'malformed'
+    const reason = verdict === 'unreadable' || verdict === 'forged' ? reasonOf(judged) : problem
     return {
       offset,
       id: value === null ? null : sha256Hex(value),

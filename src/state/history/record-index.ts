@@ -33,7 +33,7 @@ export class RecordIndex {
   tip = GENESIS
   /** By offset: the first 32 bits of the id. */
   #prints = new Uint32Array(INITIAL)
-  /** By offset: index in SURVEYED. */
+  /** By offset: index in INDEX_VERDICTS. */
   #verdicts = new Uint8Array(INITIAL)
   /** By offset: the moment of the newest decision so far, Unix milliseconds, never falling. */
   #times = new Float64Array(INITIAL)
@@ -81,12 +81,12 @@ export class RecordIndex {
       this.#momentMs = Math.max(this.#momentMs, momentOf(verdict.decision.at, atMs))
     }
     this.#prints[offset] = verdict === null ? 0 : printOf(verdict.id)
-    this.#verdicts[offset] = INDEX_VERDICTS.indexOf(this.#surveyed(verdict?.kind ?? 'unreadable', value))
+    this.#verdicts[offset] = INDEX_VERDICTS.indexOf(this.#verdictOf(verdict?.kind ?? 'unreadable', value))
     this.#times[offset] = this.#momentMs
     this.next = offset + 1
   }
 
-  #surveyed(kind: Verdict['kind'], value: Uint8Array | null): IndexVerdict {
+  #verdictOf(kind: Verdict['kind'], value: Uint8Array | null): IndexVerdict {
     if (kind === 'counts') return 'counted'
     return kind === 'unreadable' && value !== null && readTurn(value, this.macKey) !== null ? 'turn' : kind
   }

@@ -38,7 +38,7 @@ export class RecentRequests {
     this.#models = column<string | null>(null)
   }
 
-  /** Adds a request; returns its place. */
+  /** Adds a request; returns its index in the ring. */
   add(id: string, requestId: string, tenantId: string): number {
     const at = this.#next
     this.#next = at + 1 === this.size ? 0 : at + 1

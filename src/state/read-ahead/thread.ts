@@ -24,7 +24,7 @@ export class ReadAheadThread {
     readonly silenceMs = SILENCE_MS,
   ) {
     this.#worker = new Worker(ownModuleUrl('src/state/read-ahead/worker'))
-    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromReadAhead>) => this.#heard(data))
+    this.#worker.addEventListener('message', ({ data }: MessageEvent<FromReadAhead>) => this.#receive(data))
     this.#worker.addEventListener('error', ({ message }) => this.#end(message))
     this.#worker.addEventListener('close', () => this.#end('the thread ended'))
     const { logModule, logFactory, logOptions } = log
@@ -77,7 +77,7 @@ export class ReadAheadThread {
     })
   }
 
-  #heard(message: FromReadAhead): void {
+  #receive(message: FromReadAhead): void {
     if (typeof message === 'string') {
       this.#parcels.push(message)
       this.#onNews?.()

@@ -1,23 +1,23 @@
-// Checks of `bootstrap:` beyond its schema: values that the rules accept, names that exist. Each flaw is one line that
-// begins with its path.
+// Checks of `bootstrap:` beyond its schema: values that the rules accept, names that exist. Each problem is one line
+// that begins with its path.
 import type { Bootstrap } from '../../domain/bootstrap.ts'
 import type { ControlReader } from '../../domain/control.ts'
 import type { KindTable } from '../models/kind-table.ts'
-import { repetitionFlaw } from './duplicates.ts'
+import { repetitionProblem } from './duplicates.ts'
 import { BootstrapRefused, hasScopes, usualKey } from './keys.ts'
 import { DEFAULT_TENANT } from './names.ts'
 import { rowsAbout } from './prices.ts'
 import type { SeedDeps } from './step.ts'
-import { unsoundFlaw } from './validate.ts'
+import { valueProblem } from './validate.ts'
 
-/** What can be checked from the settings alone: the first flaw, or null. */
-export const bootstrapFlaw = (bootstrap: Bootstrap, kinds: KindTable): string | null =>
-  unsoundFlaw(bootstrap, kinds) ?? usualKeyFlaw(bootstrap) ?? repetitionFlaw(bootstrap)
+/** What can be checked from the settings alone: the first problem, or null. */
+export const bootstrapProblem = (bootstrap: Bootstrap, kinds: KindTable): string | null =>
+  valueProblem(bootstrap, kinds) ?? usualKeyProblem(bootstrap) ?? repetitionProblem(bootstrap)
 
 /**
  * An entry may set the limits of one of the usual keys, never its scopes or its text: these belong to the environment.
  */
-const usualKeyFlaw = ({ keys = [] }: Bootstrap): string | null => {
+const usualKeyProblem = ({ keys = [] }: Bootstrap): string | null => {
   for (const [i, { name, tenant = DEFAULT_TENANT, scopes, key_env }] of keys.entries()) {
     const usual = usualKey(tenant, name)
     if (usual === undefined) continue
@@ -38,11 +38,11 @@ const usualKeyFlaw = ({ keys = [] }: Bootstrap): string | null => {
  * with the first name that no row has.
  */
 export const requireReferences = (bootstrap: Bootstrap, { live, kindTable, env }: SeedDeps): void => {
-  const flaw = referenceFlaw(bootstrap, live.control, usualNames(kindTable, env))
-  if (flaw !== null) throw new BootstrapRefused(flaw)
+  const problem = referenceProblem(bootstrap, live.control, usualNames(kindTable, env))
+  if (problem !== null) throw new BootstrapRefused(problem)
 }
 
-const referenceFlaw = (bootstrap: Bootstrap, state: ControlReader, usual: readonly string[]): string | null => {
+const referenceProblem = (bootstrap: Bootstrap, state: ControlReader, usual: readonly string[]): string | null => {
   const { tenants = [], keys = [], policies = [], providers = [], models = [] } = bootstrap
   const { endpoints = [], overrides = [], budgets = [], cache_rules = [], tools = [], tool_policies = [] } = bootstrap
   const { price_corrections = [] } = bootstrap

@@ -14,7 +14,7 @@ interface IdentifiedEntry {
  * The first entry that names the same thing as an earlier one, as one line that begins with its path; null when there
  * is none. Corrections of prices may repeat: the later one holds.
  */
-export const repetitionFlaw = (bootstrap: Bootstrap): string | null => {
+export const repetitionProblem = (bootstrap: Bootstrap): string | null => {
   for (const entries of sectionsOf(bootstrap)) {
     const met = new Map<string, string>()
     for (const { path, identity } of entries) {

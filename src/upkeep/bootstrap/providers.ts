@@ -12,7 +12,7 @@ import {
 } from '../../domain/registry/provider.ts'
 import { isSendable } from '../../lib/text/storable-text.ts'
 import type { ProviderKind } from '../../providers/port.ts'
-import { type KindTable, needsBaseUrl, providerFlaw } from '../models/kind-table.ts'
+import { type KindTable, needsBaseUrl, providerProblem } from '../models/kind-table.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './step.ts'
 
 const SANDBOX = 'sandbox'
@@ -48,8 +48,8 @@ export const providerFieldsOf = (
   if (kind === null)
     throw new Rejection('invalid', `unknown kind "${given.kind}"; the kinds are ${kinds.names.join(', ')}`, 'kind')
   const fields = { ...PROVIDER_DEFAULTS, ...given, kind: kind.kind, base_url: given.base_url ?? kind.defaultBaseUrl }
-  const flaw = providerFlaw(kind, fields)
-  if (flaw !== null) throw new Rejection('invalid', flaw.message, flaw.param)
+  const problem = providerProblem(kind, fields)
+  if (problem !== null) throw new Rejection('invalid', problem.message, problem.param)
   return fields
 }
 

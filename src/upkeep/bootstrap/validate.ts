@@ -29,33 +29,35 @@ const ownerOf = (tenant: string | undefined): string | null => (tenant === undef
  * The first entry with a value that no state accepts, as one line that begins with the path of the field; null when
  * there is none.
  */
-export const unsoundFlaw = (bootstrap: Bootstrap, kinds: KindTable): string | null => {
+export const valueProblem = (bootstrap: Bootstrap, kinds: KindTable): string | null => {
   const { keys, providers = [], models, policies, endpoints, overrides, budgets, cache_rules, tools } = bootstrap
-  const ofProviders = flawAmong('providers', providers, (entry) => requireSoundProvider(providerFieldsOf(entry, kinds)))
+  const ofProviders = problemAmong('providers', providers, (entry) =>
+    requireSoundProvider(providerFieldsOf(entry, kinds)),
+  )
   const ofNested = () =>
     providers.reduce<string | null>(
-      (flaw, { models: own }, i) => flaw ?? flawAmong(`providers[${i}].models`, own, requireTiers),
+      (problem, { models: own }, i) => problem ?? problemAmong(`providers[${i}].models`, own, requireTiers),
       null,
     )
   return (
-    flawAmong('keys', keys, requireMoment) ??
+    problemAmong('keys', keys, requireMoment) ??
     ofProviders ??
     ofNested() ??
-    flawAmong('models', models, requireTiers) ??
-    flawAmong('policies', policies, requirePolicy) ??
-    flawAmong('endpoints', endpoints, requireEndpoint) ??
-    flawAmong('overrides', overrides, requireOverride) ??
-    flawAmong('budgets', budgets, requireBudget) ??
-    flawAmong('cache_rules', cache_rules, requireRule) ??
-    flawAmong('tools', tools, (entry) =>
+    problemAmong('models', models, requireTiers) ??
+    problemAmong('policies', policies, requirePolicy) ??
+    problemAmong('endpoints', endpoints, requireEndpoint) ??
+    problemAmong('overrides', overrides, requireOverride) ??
+    problemAmong('budgets', budgets, requireBudget) ??
+    problemAmong('cache_rules', cache_rules, requireRule) ??
+    problemAmong('tools', tools, (entry) =>
       requireSoundTool({ ...OWNED, tenant_id: ownerOf(entry.tenant), ...toolOf(entry) }),
     ) ??
-    flawAmong('price_corrections', bootstrap.price_corrections, requireSoundCorrection)
+    problemAmong('price_corrections', bootstrap.price_corrections, requireSoundCorrection)
   )
 }
 
 /** `requireSound` throws Rejection. */
-const flawAmong = <One>(
+const problemAmong = <One>(
   section: string,
   entries: readonly One[] = [],
   requireSound: (entry: One) => void,

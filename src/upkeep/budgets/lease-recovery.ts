@@ -35,7 +35,7 @@ export const recoverLeases = async (
 ): Promise<boolean> => {
   const { end } = spool
   const sums = await spentIn(spool, signal)
-  const scribe = new BudgetWriter(deps, deps.newEpoch())
+  const writer = new BudgetWriter(deps, deps.newEpoch())
   const isDead = () => othersOf(spool, deps.budgets)
   while (!signal.aborted) {
     try {
@@ -43,7 +43,7 @@ export const recoverLeases = async (
       if (holders === null) return false
       const spent = isSettled ? NOTHING_REPORTED.spent : reportedWithOrphans(holders, deps)
       if (spent.size > 0) writeReportedOrphans(spool, { upTo: end, spent })
-      const reported = await reportHolders(spool, holders, scribe, deps, isSettled)
+      const reported = await reportHolders(spool, holders, writer, deps, isSettled)
       if (signal.aborted) return false
       // This process has spent too meanwhile, and may die before it has reported that.
       const { leases } = deps.budgets
@@ -109,13 +109,13 @@ export const closeLate = async (
   signal: AbortSignal,
   lateMs = LATE_MS,
 ): Promise<boolean> => {
-  const scribe = new BudgetWriter(deps, deps.newEpoch())
+  const writer = new BudgetWriter(deps, deps.newEpoch())
   await sleep(lateMs, signal)
   while (!signal.aborted) {
     try {
       const holders = await holdersOf(new Map(), deps, signal, findDead)
       if (holders === null) return false
-      const closed = await reportHolders(spool, holders, scribe, deps, true)
+      const closed = await reportHolders(spool, holders, writer, deps, true)
       deps.diagnostics[closed > 0 ? 'info' : 'debug']('late_leases_closed', { spool: spool.number, closed })
       return true
     } catch (error) {
@@ -153,7 +153,7 @@ const reportedWithOrphans = (byTenant: Holders, { budgets }: RecoveryDeps): Repo
 const reportHolders = async (
   { instance }: Pick<LocalSpool, 'instance'>,
   byTenant: Holders,
-  scribe: BudgetWriter,
+  writer: BudgetWriter,
   deps: RecoveryDeps,
   isSettled: boolean,
 ): Promise<number> => {
@@ -162,7 +162,7 @@ const reportHolders = async (
     for (const [holder, accounts] of holders) {
       const events = closingEvents(tenantId, { holder, instance }, accounts, deps, isSettled)
       if (events.length === 0) continue
-      await scribe.append(tenantId, events, deps.budgets.leases.ledger)
+      await writer.append(tenantId, events, deps.budgets.leases.ledger)
       reported++
     }
   return reported

@@ -70,14 +70,14 @@ interface Due {
 }
 
 class Retiring {
-  readonly #scribe: BudgetWriter
+  readonly #writer: BudgetWriter
   readonly #stopping = new AbortController()
   /** When the retirement that was first found due is handled here, by tenant and instance. */
   readonly #whenMs = new Map<string, number>()
   #running: Promise<void> | null = null
 
   constructor(private readonly deps: RetirementDeps) {
-    this.#scribe = new BudgetWriter(deps, deps.newEpoch())
+    this.#writer = new BudgetWriter(deps, deps.newEpoch())
   }
 
   run(): Promise<void> {
@@ -134,7 +134,7 @@ class Retiring {
         }
     }
     // Without writes log time stands still: a statement moves it.
-    if (isStale) await this.#scribe.append(tenantId, statementOf(ledger, tenantId), ledger)
+    if (isStale) await this.#writer.append(tenantId, statementOf(ledger, tenantId), ledger)
     const beforeMs = logAtMs - silenceMs
     for (const account of accounts)
       for (const instance of silentSince(account, beforeMs))
@@ -167,7 +167,7 @@ class Retiring {
       const data = { instance, reason, ...part }
       return { type: 'instance.retired', data } as const
     })
-    await this.#scribe.append(tenantId, events, ledger)
+    await this.#writer.append(tenantId, events, ledger)
     diagnostics.warn('instance_retired', { instance, tenant_id: tenantId, reason, open: orphaned.length })
   }
 }

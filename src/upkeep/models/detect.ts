@@ -38,8 +38,8 @@ export interface ModelDetection {
 }
 
 /** Models at once, and questions to one of them at once. */
-const MODEL_LANES = 2
-const QUESTION_LANES = 3
+const MODELS_AT_ONCE = 2
+const QUESTIONS_AT_ONCE = 3
 const QUESTION_MS = 20_000
 const TOTAL_MS = 120_000
 /** 0.25 USD: once so much has been spent, no further question is sent. */
@@ -72,7 +72,7 @@ export const detectCapabilities = (
   signal: AbortSignal,
 ): Promise<ModelDetection[]> => {
   const run: Run = { ask, payer, claims, signal, untilMs: performance.now() + TOTAL_MS, spentNanoUsd: 0, ended: null }
-  return mapConcurrently(entries, MODEL_LANES, (entry) => detectModel(entry, run))
+  return mapConcurrently(entries, MODELS_AT_ONCE, (entry) => detectModel(entry, run))
 }
 
 const detectModel = async (entry: CatalogueEntry, run: Run): Promise<ModelDetection> => {
@@ -83,7 +83,7 @@ const detectModel = async (entry: CatalogueEntry, run: Run): Promise<ModelDetect
   if (error !== null && concernsAll(error)) run.ended = `the provider fails for every model (${error.code})`
   const rest =
     chat.verdict === 'proven'
-      ? (await mapConcurrently(others, QUESTION_LANES, (question) => putQuestion(question, modelRun))).map(
+      ? (await mapConcurrently(others, QUESTIONS_AT_ONCE, (question) => putQuestion(question, modelRun))).map(
           ({ error: _, ...one }) => one,
         )
       : others.map(({ capability }) => skipped(capability, reasonToStop(run) ?? reasonOf(chat)))

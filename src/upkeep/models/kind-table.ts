@@ -31,7 +31,7 @@ const optionsOf = (kind: ProviderKind): TSchema => {
  * Why the fields do not suit a provider of this kind, with the field to blame; null: they do. Unknown options are
  * refused: a misspelt one would be ignored for ever, and a secret in it would stand in the log.
  */
-export const providerFlaw = (
+export const providerProblem = (
   kind: ProviderKind,
   { base_url, region, options }: Pick<ProviderFields, 'base_url' | 'region' | 'options'>,
 ): { readonly message: string; readonly param: string } | null => {
@@ -41,11 +41,11 @@ export const providerFlaw = (
   const unknown = Object.keys(options).find((name) => !known.includes(name))
   if (unknown !== undefined) {
     const has = known.length === 0 ? 'it has none' : `it has ${known.join(', ')}`
-    const flaw = `the kind "${kind.kind}" has no option "${unknown}"`
-    const message = `${flaw}; ${has}. A secret is a credential, never an option`
+    const problem = `the kind "${kind.kind}" has no option "${unknown}"`
+    const message = `${problem}; ${has}. A secret is a credential, never an option`
     return { message, param: `options.${unknown}` }
   }
-  const flaw = firstError(optionsOf(kind), { options })
-  if (flaw !== null) return { ...flaw, param: flaw.param.replace(/(?:\.\d+)+$/, '') }
+  const problem = firstError(optionsOf(kind), { options })
+  if (problem !== null) return { ...problem, param: problem.param.replace(/(?:\.\d+)+$/, '') }
   return kind.problem?.({ baseUrl: base_url ?? '', region, options }) ?? null
 }

@@ -40,7 +40,7 @@ export interface Probes {
 const PROBE_MS = 10_000
 const CONNECT_MS = 3_000
 /** Probes under way at once in a round. */
-const LANES = 4
+const PROBES_AT_ONCE = 4
 /** A round comes up to this share earlier or later. */
 const JITTER = 0.2
 
@@ -61,10 +61,10 @@ export const startProbes = (deps: ProbeDeps): Probes => {
     const due = [...deps.live.control.table('providers').rows()]
       .map(([, row]) => row)
       .filter((row) => row.status === 'active' && deps.adapterReady(row.id) && canList(row, deps.kindTable))
-    const lane = async (): Promise<void> => {
+    const probeDue = async (): Promise<void> => {
       for (let next = due.pop(); next !== undefined && !signal.aborted; next = due.pop()) await probe(next, 'scheduled')
     }
-    await Promise.all(Array.from({ length: LANES }, lane))
+    await Promise.all(Array.from({ length: PROBES_AT_ONCE }, probeDue))
   }
 
   const run = async (everyMs: number): Promise<void> => {

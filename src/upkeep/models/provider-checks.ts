@@ -106,7 +106,7 @@ const unknownKind = ({ kind }: ProviderRow): GatewayError =>
   new GatewayError('provider_unavailable', `the kind "${kind}" is not known to this build`)
 
 /** Why nothing can be sent to it with a credential, or null. */
-const credentialFlaw = (
+const credentialProblem = (
   provider: ProviderRow,
   kind: ProviderKind | null,
   secret: string | null,
@@ -175,8 +175,8 @@ const sample: Finder = async (provider, { entry, prompt }, { kindTable, ask, pay
     const detail = 'it has no active model: POST /admin/v1/models registers one, sync-models all that it lists'
     return { status: 'skipped', detail }
   }
-  const flaw = credentialFlaw(provider, kindTable.resolve(provider.kind), entry.secret)
-  if (flaw !== null) return { ...failed(flaw), model: entry.name }
+  const problem = credentialProblem(provider, kindTable.resolve(provider.kind), entry.secret)
+  if (problem !== null) return { ...failed(problem), model: entry.name }
   const body = {
     messages: [{ role: 'user', content: prompt ?? DEFAULT_PROMPT }],
     max_completion_tokens: SAMPLE_TOKENS,

@@ -5,7 +5,7 @@ import type { ListedModel } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { detectCapabilities, type ModelDetection } from './detect.ts'
 import { type CheckDeps, type Checked, type RequestedTest, runChecks } from './provider-checks.ts'
-import { workPlaces } from './work-slots.ts'
+import { workSlots } from './work-slots.ts'
 
 export interface ProviderWorkDeps extends Omit<CheckDeps, 'payer'> {
   readonly catalogue: { all(): readonly CatalogueEntry[] }
@@ -26,19 +26,19 @@ export interface ProviderWork {
 }
 
 /** Pieces of work at once. */
-const PLACES = 4
+const SLOTS = 4
 
 export const openProviderWork = (deps: ProviderWorkDeps): ProviderWork => {
-  const places = workPlaces(PLACES)
+  const slots = workSlots(SLOTS)
   const { ask, kindTable } = deps
   const claims = (kind: string) => kindTable.resolve(kind)?.capabilities ?? []
   return {
     entriesOf: (providerId) => deps.catalogue.all().filter((entry) => entry.providerId === providerId),
     test: (provider, requested, payer, client) =>
-      places.run(client, (signal) => runChecks(provider, requested, { ...deps, payer }, signal)),
+      slots.run(client, (signal) => runChecks(provider, requested, { ...deps, payer }, signal)),
     detect: (entries, payer, client) =>
-      places.run(client, (signal) => detectCapabilities(entries, { ask, payer, claims }, signal)),
-    list: (provider, client) => places.run(client, (signal) => deps.modelCatalogue.list(provider, { signal })),
-    close: () => places.close(),
+      slots.run(client, (signal) => detectCapabilities(entries, { ask, payer, claims }, signal)),
+    list: (provider, client) => slots.run(client, (signal) => deps.modelCatalogue.list(provider, { signal })),
+    close: () => slots.close(),
   }
 }

@@ -1,7 +1,7 @@
 // Work of an operator that calls providers: a few at once, ended when the operator leaves or the process stops.
 import { GatewayError, stopping } from '../../wire/errors.ts'
 
-export interface WorkPlaces {
+export interface WorkSlots {
   /**
    * Runs a piece of work with a signal that is raised when the client leaves or the process stops (its reason is
    * `client` or `shutdown`). Throws 429 while there are too many, 499 when the client left, 503 when the process stops.
@@ -14,7 +14,7 @@ export interface WorkPlaces {
 const RETRY_AFTER_S = 5
 const SETTLE_MS = 2_000
 
-export const workPlaces = (limit: number): WorkPlaces => {
+export const workSlots = (limit: number): WorkSlots => {
   const running = new Map<AbortController, Promise<unknown>>()
   let closed = false
   return {

@@ -24,9 +24,9 @@ const world = (
   rows: (nth: number) => readonly Row[] = () => [],
   { isKnown = false, behindMs = 0 }: { isKnown?: boolean; behindMs?: number | null } = {},
 ) => {
-  const served = new RecentRequests(8)
+  const recentRequests = new RecentRequests(8)
   const leaving = new AbortController()
-  const made = { served, leaving, reads: 0, ask }
+  const made = { recentRequests, leaving, reads: 0, ask }
   const requestLookup = { isKnown: async () => isKnown, behindMs: async () => behindMs }
   function ask(idOrLabel: string, more: Partial<RequestQuery> = {}) {
     const asked = { idOrLabel, tenantId: 'ten_1', atMs: NOW_MS, signal: leaving.signal, param: null, ...more }
@@ -34,7 +34,7 @@ const world = (
       const seen = rows(++made.reads).filter((row) => tenantId === null || row.tenant_id === tenantId)
       return seen.find(({ id }) => id === idOrLabel) ?? seen.findLast(({ label }) => label === idOrLabel) ?? null
     }
-    return awaitRow(asked, read, { served, requestLookup })
+    return awaitRow(asked, read, { recentRequests, requestLookup })
   }
   return made
 }
@@ -57,10 +57,10 @@ describe('a request that was answered a moment ago', () => {
 
   test('is awaited by its label too where this process served it, though an older one is there', async () => {
     const [older, newer] = [idOfAge(9_000), idOfAge(100)]
-    const { served, ask } = world((nth) =>
+    const { recentRequests, ask } = world((nth) =>
       nth > 2 ? [rowOf(older, 'mine'), rowOf(newer, 'mine')] : [rowOf(older, 'mine')],
     )
-    served.add(newer, 'mine', 'ten_1')
+    recentRequests.add(newer, 'mine', 'ten_1')
     expect(await ask('mine', { tenantId: null })).toMatchObject({ id: newer })
   })
 
@@ -74,7 +74,7 @@ describe('a request that was answered a moment ago', () => {
   test('of another tenant that this process served is not there at once', async () => {
     const id = idOfAge(100)
     const log = world()
-    log.served.add(id, id, 'ten_2')
+    log.recentRequests.add(id, id, 'ten_2')
     expect(await thrown(log.ask(id))).toEqual(NOT_FOUND)
     expect(log.reads).toBe(2)
   })
@@ -108,7 +108,7 @@ describe('an older id', () => {
   test('of a request that is still being answered is no 404, wherever it is', async () => {
     expect(await thrown(world(undefined, { isKnown: true }).ask(old))).toEqual(LATER)
     const here = world()
-    here.served.add(old, 'mine', 'ten_1')
+    here.recentRequests.add(old, 'mine', 'ten_1')
     for (const name of [old, 'mine']) expect(await thrown(here.ask(name))).toEqual(LATER)
   }, 20_000)
 
@@ -140,5 +140,7 @@ test('what feedback is about is read after it is asked how far the request log i
   }
   const { signal } = new AbortController()
   const asked = { idOrLabel: 'mine', tenantId: 'ten_1', atMs: NOW_MS, signal, param: null }
-  expect(await findRequest(asked, { served: new RecentRequests(8), requestLookup })).toMatchObject({ id: newer })
+  expect(await findRequest(asked, { recentRequests: new RecentRequests(8), requestLookup })).toMatchObject({
+    id: newer,
+  })
 })

@@ -8,14 +8,14 @@ const LIVE = 'HTTP/1.1 200 OK\r\n\r\n'
 
 const exchange = () => {
   const said: string[] = []
-  const carrier = {
+  const connection = {
     pause: () => void said.push('pause'),
     resume: () => void said.push('resume'),
     finished: (reusable: boolean) => void said.push(`finished ${reusable}`),
     destroy: () => void said.push('destroy'),
   }
   const limits = { signal: new Cancellation(), connectMs: 1_000, headersMs: 1_000 }
-  const http = new HttpExchange('POST', carrier, limits, { add: () => {}, delete: () => {} } as never)
+  const http = new HttpExchange('POST', connection, limits, { add: () => {}, delete: () => {} } as never)
   return { http, said, send: (text: string) => http.receive(Buffer.from(text)) }
 }
 

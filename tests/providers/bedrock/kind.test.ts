@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createAwsEventStreamParser } from '../../../src/providers/bedrock/aws-event-stream.ts'
 import { bedrock } from '../../../src/providers/bedrock/kind.ts'
 import type { Reading, StreamPart, Target } from '../../../src/providers/port.ts'
-import { providerFlaw } from '../../../src/upkeep/models/kind-table.ts'
+import { providerProblem } from '../../../src/upkeep/models/kind-table.ts'
 import { GatewayError } from '../../../src/wire/errors.ts'
 import { BEDROCK_STREAMS } from './streams.ts'
 
@@ -97,7 +97,7 @@ describe('addresses', () => {
 
   test('that nobody says one, or none of AWS, is known before the first request', () => {
     const flaw = (baseUrl: string, options = {}, region: string | null = null) =>
-      providerFlaw(bedrock, { base_url: baseUrl, options, region })?.param ?? null
+      providerProblem(bedrock, { base_url: baseUrl, options, region })?.param ?? null
     expect(flaw(bedrock.defaultBaseUrl!)).toBe('options.region')
     expect(flaw(bedrock.defaultBaseUrl!, {}, 'europe')).toBe('options.region')
     expect(flaw('https://proxy.example', { region: 'us-east-1/#' })).toBe('options.region')

@@ -25,8 +25,9 @@ const readRequests = (run: Run): Read => {
     let logAtMs = 0
     for (const record of run.broker.log.records(TOPICS.requests.name, partition)) {
       logAtMs = Math.max(logAtMs, record.atMs)
-      const { origin, rows, flaw } = foldRequestRecord(record, logAtMs, partition)
-      if (flaw !== null || origin === null) run.violated(`offset ${record.offset} of requests/${partition}: ${flaw}`)
+      const { origin, rows, problem } = foldRequestRecord(record, logAtMs, partition)
+      if (problem !== null || origin === null)
+        run.violated(`offset ${record.offset} of requests/${partition}: ${problem}`)
       if (origin === null || isRepeat(applied, origin)) continue
       const { type, data } = readEnvelope(record.value!)!
       const isOurs = run.clients.written.has(`${type} ${JSON.stringify(data)}`)

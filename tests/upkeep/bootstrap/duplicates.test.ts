@@ -4,13 +4,13 @@ import { describe, expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
-import { bootstrapFlaw } from '../../../src/upkeep/bootstrap/check.ts'
+import { bootstrapProblem } from '../../../src/upkeep/bootstrap/check.ts'
 import { ADMIN, install, rowsOf } from './installation.ts'
 
 const kinds = { resolve: kindOf, names: [...KINDS.keys()] }
 const flawOf = (bootstrap: Bootstrap): string | null => {
   expect(checkBootstrap(bootstrap)).toMatchObject({ ok: true })
-  return bootstrapFlaw(bootstrap, kinds)
+  return bootstrapProblem(bootstrap, kinds)
 }
 
 describe('an entry that stands twice is refused with its path', () => {

@@ -4,7 +4,7 @@ import { type Bootstrap, type BootstrapCorrection, checkBootstrap } from '../../
 import { INVERSES } from '../../../src/domain/inverse.ts'
 import { correctionsOf, decidePriceCorrection } from '../../../src/domain/registry/price-correction.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
-import { bootstrapFlaw } from '../../../src/upkeep/bootstrap/check.ts'
+import { bootstrapProblem } from '../../../src/upkeep/bootstrap/check.ts'
 import { exportedSections } from '../../../src/upkeep/export/bootstrap.ts'
 import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from './seeding.ts'
@@ -147,7 +147,9 @@ test.each<[object, string]>([
 ])('%j is refused with its key', (change, words) => {
   const given = JSON.parse(JSON.stringify({ price_corrections: [{ ...october, ...change }] }))
   const checked = checkBootstrap(given)
-  const flaw = checked.ok ? bootstrapFlaw(checked.value, { resolve: kindOf, names: [...KINDS.keys()] }) : checked.error
+  const flaw = checked.ok
+    ? bootstrapProblem(checked.value, { resolve: kindOf, names: [...KINDS.keys()] })
+    : checked.error
   expect(flaw).toStartWith('bootstrap.price_corrections[0]')
   expect(flaw).toContain(words)
 })

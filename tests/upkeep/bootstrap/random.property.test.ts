@@ -6,7 +6,7 @@ import { KIND_TABLE } from '../../../src/composition/settings.ts'
 import { type Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import type { SeedReport } from '../../../src/upkeep/bootstrap/step.ts'
-import { unsoundFlaw } from '../../../src/upkeep/bootstrap/validate.ts'
+import { valueProblem } from '../../../src/upkeep/bootstrap/validate.ts'
 import { exportedText } from '../../../src/upkeep/export/bootstrap.ts'
 import { foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { anySettings, anyWrites, type Settings, write } from './any-bootstrap.ts'
@@ -104,7 +104,7 @@ const fileOf = (at: Installation): { readonly lines: readonly string[]; readonly
   const text = exportedText(at.log.state, at.nowMs, [])
   const checked = checkBootstrap((Bun.YAML.parse(text) as { bootstrap: unknown }).bootstrap)
   if (!checked.ok) throw new Error(checked.error)
-  expect(unsoundFlaw(checked.value, KIND_TABLE)).toBeNull()
+  expect(valueProblem(checked.value, KIND_TABLE)).toBeNull()
   return { lines: text.split('\n').filter((line) => !/^ *#|^ +id: key_/.test(line)), bootstrap: checked.value }
 }
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadSettings } from '../../../src/composition/settings.ts'
 import { Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
-import { bootstrapFlaw } from '../../../src/upkeep/bootstrap/check.ts'
+import { bootstrapProblem } from '../../../src/upkeep/bootstrap/check.ts'
 import { KINDS, startGateway } from '../../http/admin/world/gateway.ts'
 import { install, rowsOf } from './installation.ts'
 
@@ -18,7 +18,7 @@ const kinds = {
 const flawOf = (bootstrap: object): string | null => {
   const checked = checkBootstrap(bootstrap)
   if (!checked.ok) throw new Error(`the schema refuses it already: ${checked.error}`)
-  return bootstrapFlaw(checked.value, kinds)
+  return bootstrapProblem(checked.value, kinds)
 }
 
 const gateway = startGateway()

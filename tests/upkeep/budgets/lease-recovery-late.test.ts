@@ -83,8 +83,8 @@ test('of its own spool a process takes neither itself nor what it was retired un
   const writers = writersOf(spool)
   expect([[...writers], [...deadOf(spool, writers, deps)]]).toEqual([[holder], []])
   const retired = { instance: spool.instance, before_ms: world.nowMs + 1, reason: 'operator' as const, orphaned: [] }
-  const scribe = new BudgetWriter(deps, 'retiring')
-  await scribe.append(TENANT, [{ type: 'instance.retired', data: retired }], budgets.leases.ledger)
+  const writer = new BudgetWriter(deps, 'retiring')
+  await writer.append(TENANT, [{ type: 'instance.retired', data: retired }], budgets.leases.ledger)
   await eventually('under another name', () => budgets.leases.holder !== holder)
   expect([...deadOf(spool, writers, deps)]).toEqual([])
 })

@@ -170,8 +170,8 @@ test('what one that was given up had spent and neither told nor shipped is booke
   const sums = { spent: { nano_usd: 500, tokens: 1 }, counted: { nano_usd: 0, tokens: 0 }, overrun_nano_usd: 0 }
   const accounts = [{ account: account().account, ...sums }]
   const event = { type: 'lease.closed', data: { holder: holder!.holder, instance: 'gone', accounts } } as const
-  const scribe = new BudgetWriter({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'again')
-  await scribe.append(TENANT, [event], leases.ledger)
+  const writer = new BudgetWriter({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'again')
+  await writer.append(TENANT, [event], leases.ledger)
   await eventually('booked', () => (watches.standing(row)?.spent.nano_usd === 1_150 ? true : null))
   expect(watches.standing(row)).toMatchObject({ spent: { nano_usd: 1_150 }, reserved: { nano_usd: 0 } })
   expect((await watches.of(TENANT, 'key_1', null, world.nowMs)!.reserve('prov_1', 'm', BOUND))?.reason).toBe('spent')
@@ -239,13 +239,13 @@ const diedOften = async (starts: number, apartMs: number) => {
   await first.close(1_000)
   const ship = shipped(world, 'gone')
   const { ledger } = first.leases
-  const scribe = new BudgetWriter({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'starts')
+  const writer = new BudgetWriter({ log: world.log, instance: 'gone', nowMs: () => world.nowMs }, 'starts')
   const amount = { nano_usd: 1_000, tokens: 1 }
   for (let n = 0; n < starts; n++) {
     world.nowMs += apartMs
     const who = { holder: `gone.start-${n}`, instance: 'gone' }
     const data = { ...who, sequence: 1, accounts: [{ account, height: 1, need: amount, want: amount }] }
-    await scribe.append(TENANT, [{ type: 'lease.requested', data }], ledger)
+    await writer.append(TENANT, [{ type: 'lease.requested', data }], ledger)
     await ship('request.admitted', `req_${n}`, [{ account, holder: who.holder, leased: true, ...amount }])
   }
   const watches = world.open('watches')

@@ -11,7 +11,7 @@ import { STRATEGIES } from '../../../src/domain/steering/policy.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { nameError } from '../../../src/lib/text/storable-text.ts'
 import type { SeedReport } from '../../../src/upkeep/bootstrap/step.ts'
-import { unsoundFlaw } from '../../../src/upkeep/bootstrap/validate.ts'
+import { valueProblem } from '../../../src/upkeep/bootstrap/validate.ts'
 import { exportedSections, exportedText, NOT_EXPORTED } from '../../../src/upkeep/export/bootstrap.ts'
 import { type FoldingCommit, foldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { NOW_MS, seedInto } from '../bootstrap/seeding.ts'
@@ -20,7 +20,7 @@ import { NOW_MS, seedInto } from '../bootstrap/seeding.ts'
 const parsed = (text: string): Bootstrap => {
   const checked = checkBootstrap((Bun.YAML.parse(text) as { bootstrap: unknown }).bootstrap)
   if (!checked.ok) throw new Error(checked.error)
-  expect(unsoundFlaw(checked.value, KIND_TABLE)).toBeNull()
+  expect(valueProblem(checked.value, KIND_TABLE)).toBeNull()
   return checked.value
 }
 

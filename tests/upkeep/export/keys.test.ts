@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { type Bootstrap, checkBootstrap } from '../../../src/domain/bootstrap.ts'
 import { sha256Hex } from '../../../src/lib/crypto/digest.ts'
 import { KINDS, kindOf } from '../../../src/providers/kinds.ts'
-import { bootstrapFlaw } from '../../../src/upkeep/bootstrap/check.ts'
+import { bootstrapProblem } from '../../../src/upkeep/bootstrap/check.ts'
 import { exportedText } from '../../../src/upkeep/export/bootstrap.ts'
 import type { FoldingCommit } from '../../http/admin/world/folding-commit.ts'
 import { ADMIN, type Installation, install, rowsOf } from '../bootstrap/installation.ts'
@@ -14,7 +14,7 @@ const exported = ({ state }: FoldingCommit): string => exportedText(state, NOW_M
 const entriesOf = (text: string): Bootstrap => {
   const checked = checkBootstrap((Bun.YAML.parse(text) as { bootstrap: unknown }).bootstrap)
   if (!checked.ok) throw new Error(checked.error)
-  expect(bootstrapFlaw(checked.value, kinds)).toBeNull()
+  expect(bootstrapProblem(checked.value, kinds)).toBeNull()
   return checked.value
 }
 

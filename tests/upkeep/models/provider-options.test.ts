@@ -1,10 +1,10 @@
 // What each kind takes among a provider's `options`, and that every other value is told when it is written.
 import { describe, expect, test } from 'bun:test'
 import { KINDS } from '../../../src/providers/kinds.ts'
-import { providerFlaw } from '../../../src/upkeep/models/kind-table.ts'
+import { providerProblem } from '../../../src/upkeep/models/kind-table.ts'
 
 const flawOf = (kind: string, options: Record<string, unknown>) =>
-  providerFlaw(KINDS.get(kind)!, { base_url: 'https://h.example/v1', region: 'us-east-1', options })
+  providerProblem(KINDS.get(kind)!, { base_url: 'https://h.example/v1', region: 'us-east-1', options })
 
 /** By option: values that are taken, and values that are not. */
 interface Values {

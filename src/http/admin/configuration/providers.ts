@@ -11,7 +11,7 @@ import {
 import { shownKind, testsOf } from '../../../domain/registry/provider-test.ts'
 import { urlRefusal } from '../../../lib/http-client/http-client.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
-import { type KindTable, providerFlaw } from '../../../upkeep/models/kind-table.ts'
+import { type KindTable, providerProblem } from '../../../upkeep/models/kind-table.ts'
 import { GatewayError } from '../../../wire/errors.ts'
 import type { Principal } from '../../auth.ts'
 import { credentialView, type ProviderDeps, providerOf } from '../answers/provider-view.ts'
@@ -183,8 +183,8 @@ const VALIDATED = ['kind', 'base_url', 'region', 'options'] as const
 
 const requireValid = (row: Pick<ProviderFields, (typeof VALIDATED)[number]>, kinds: KindTable): void => {
   const kind = kinds.resolve(row.kind)
-  const flaw = kind === null ? null : providerFlaw(kind, row)
-  if (flaw !== null) throw new Rejection('invalid', flaw.message, flaw.param)
+  const problem = kind === null ? null : providerProblem(kind, row)
+  if (problem !== null) throw new Rejection('invalid', problem.message, problem.param)
 }
 
 const deleteProvider = (deps: ProviderDeps): AdminRoute =>

@@ -2,6 +2,6 @@
 import type { RowSearchDeps } from '../../../../src/inference/surface/request-search.ts'
 
 export const QUIET_SEARCH: RowSearchDeps = {
-  served: { find: () => null },
+  recentRequests: { find: () => null },
   requestLookup: { isKnown: async () => false, behindMs: async () => 0 },
 }
