@@ -5,6 +5,7 @@ import { failureMembers } from '../inference/answer/shape.ts'
 import type { ChatCompletions, Replies } from '../inference/chat.ts'
 import type { InferenceDeps } from '../inference/request/deps.ts'
 import { Exchange, type Identity } from '../inference/request/exchange.ts'
+import type { Called } from '../inference/request/progress.ts'
 import { giveFeedback } from '../inference/surface/feedback.ts'
 import { listModels, showModel } from '../inference/surface/models.ts'
 import {
@@ -48,14 +49,14 @@ const providerLine = (entry: CatalogueEntry): string => {
  * end their line: request ids are sanitised at arrival, limit lines hold numbers and constants only.
  */
 const answerHead = (
-  { identity, entry, limitLines }: Pick<Exchange, 'identity' | 'entry' | 'limitLines'>,
+  { identity, entry, limitLines }: Pick<Called, 'identity' | 'entry' | 'limitLines'>,
   stream: boolean,
 ): TextPieces => [
   stream ? STREAM_LINES : JSON_LINES,
   identity.requestId,
   '\r\nx-trace-id: ',
   identity.traceId,
-  providerLine(entry!),
+  providerLine(entry),
   limitLines,
 ]
 

@@ -19,7 +19,7 @@ import { type Intent, modelNameOf, readIntent } from './intent/intent.ts'
 import { takeLimits } from './limits/station.ts'
 import { reserveFirst } from './money/budget.ts'
 import { bytesOf, type Measured, measure } from './money/charge.ts'
-import { planner } from './plan/route.ts'
+import { planned, planner } from './plan/route.ts'
 import { admitted, appendAdmission, factsText, notAdmitted } from './records/admit.ts'
 import { Settlement, settle } from './records/settle.ts'
 import { ActiveRequests } from './request/active.ts'
@@ -27,7 +27,7 @@ import type { InferenceDeps } from './request/deps.ts'
 import { type Ending, SUCCESS } from './request/ending.ts'
 import type { Exchange } from './request/exchange.ts'
 import { asGatewayError } from './request/failure.ts'
-import { type Admitted, type Answered, type Planned, planned } from './request/progress.ts'
+import type { Admitted, Called, Planned } from './request/progress.ts'
 
 /**
  * Makes the response to the client; implemented by `http/`. Called by the one async function of a request, which saves
@@ -35,7 +35,7 @@ import { type Admitted, type Answered, type Planned, planned } from './request/p
  */
 export interface Replies<Out> {
   /** `body`: the answer, or its stream. */
-  answered(exchange: Answered, stream: boolean, body: TextPieces | LiveBody): Out
+  answered(exchange: Called, stream: boolean, body: TextPieces | LiveBody): Out
   /** Called once the outcome is settled. */
   failed(exchange: Exchange, error: unknown): Out
 }

@@ -15,6 +15,7 @@ import { outputBound, promptTokensEstimate } from './money/estimate.ts'
 import { priceOf } from './money/price.ts'
 import type { Plan } from './plan/plan.ts'
 import { BUILT_IN } from './plan/policies.ts'
+import { planned } from './plan/route.ts'
 import { admit } from './records/admit.ts'
 import { settle } from './records/settle.ts'
 import { ActiveRequests } from './request/active.ts'
@@ -22,7 +23,7 @@ import type { InferenceDeps } from './request/deps.ts'
 import type { Ending } from './request/ending.ts'
 import { type EndReason, Exchange, type Identity, type Purpose } from './request/exchange.ts'
 import { asGatewayError, failureOf } from './request/failure.ts'
-import { type Admitted, planned } from './request/progress.ts'
+import type { Admitted } from './request/progress.ts'
 
 export interface GatewayCallDeps extends Pick<InferenceDeps, 'spool' | 'dial' | 'kinds' | 'catalogue' | 'budgets'> {
   readonly live: Pick<InferenceDeps['live'], 'status'>

@@ -4,7 +4,7 @@ import type { StreamPart } from '../../providers/port.ts'
 import { firstFrameGatewayJson, withGateway } from '../../wire/gateway-block.ts'
 import { StreamedChoices } from '../intent/choices.ts'
 import { demandsJson } from '../intent/structured.ts'
-import type { Answered } from '../request/progress.ts'
+import type { Called } from '../request/progress.ts'
 import { StreamTail } from './stream-tail.ts'
 
 /** A run of frames of this length is not joined to the text before it: that would copy both. */
@@ -24,7 +24,7 @@ export class ClientFrames {
 
   /** `first`: the parts up to the first content. */
   constructor(
-    private readonly exchange: Answered,
+    private readonly exchange: Called,
     first: StreamPart[],
   ) {
     this.#first = first

@@ -17,7 +17,7 @@ import type { ActiveRequests } from '../request/active.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import { type Ending, SUCCESS } from '../request/ending.ts'
 import { asGatewayError, failureOf } from '../request/failure.ts'
-import type { Answered } from '../request/progress.ts'
+import type { Called } from '../request/progress.ts'
 import { ClientFrames } from './client-frames.ts'
 import { conformance, cutOf, extraMembers, failureMembers, NonConforming, OUT_OF_TIME, stopReasonOf } from './shape.ts'
 import type { StreamEnd } from './stream-tail.ts'
@@ -38,7 +38,7 @@ export class ClientStream implements LiveBody, ArrivalListener {
    * yet.
    */
   #restUntilMs: number | null = null
-  private readonly exchange: Answered
+  private readonly exchange: Called
   private readonly source: UpstreamStream
   readonly #frames: ClientFrames
   #reading = false

@@ -13,7 +13,7 @@ import type { Intent } from '../intent/intent.ts'
 import { checkStructured, demandsJson, structuredJson } from '../intent/structured.ts'
 import type { Measured } from '../money/charge.ts'
 import type { Exchange } from '../request/exchange.ts'
-import type { Answered, Planned } from '../request/progress.ts'
+import type { Called, Planned } from '../request/progress.ts'
 import { withUsage } from './shown-usage.ts'
 
 /** An answer that violates the requested `response_format`. The cost has arisen: the block shows it. */
@@ -131,7 +131,7 @@ export const conformance = ({ structured }: Intent, choices: readonly ChoiceFact
 
 /** The whole answer as JSON text, in pieces. */
 export const answerJson = (
-  exchange: Answered,
+  exchange: Called,
   answer: Answer,
   /** `length` when any choice was cut. */
   finishReason: string | null,

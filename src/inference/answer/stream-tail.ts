@@ -6,7 +6,7 @@ import { firstFrameGatewayJson, gatewayJson, withGateway } from '../../wire/gate
 import { isObject } from '../../wire/json.ts'
 import type { Measured } from '../money/charge.ts'
 import type { Ending } from '../request/ending.ts'
-import type { Answered } from '../request/progress.ts'
+import type { Called } from '../request/progress.ts'
 import { usageOfStream, withUsage } from './shown-usage.ts'
 
 const FIELD = 'data: '
@@ -25,7 +25,7 @@ export class StreamTail {
   /** The upstream's own usage chunk, buffered until the end. */
   usageJson: string | null = null
 
-  constructor(private readonly exchange: Answered) {}
+  constructor(private readonly exchange: Called) {}
 
   /**
    * The frames that end an answer: the buffered ones, then the usage with the attribution for a client that requested

@@ -2,7 +2,7 @@
 // client never notices a failover.
 import { inStep } from '../../lib/event-loop/stages.ts'
 import { type DialResponse, readerOf } from '../../lib/http-client/http-client.ts'
-import type { Answer, StreamPart } from '../../providers/port.ts'
+import type { Answer, ProviderKind, StreamPart } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { reserveNext } from '../money/budget.ts'
@@ -11,7 +11,7 @@ import { admitAttempt } from '../records/admit.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange } from '../request/exchange.ts'
 import { failureOf } from '../request/failure.ts'
-import { type Admitted, type Answered, type Called, called } from '../request/progress.ts'
+import type { Admitted, Called } from '../request/progress.ts'
 import { accepted, type ProviderCall, prepare, refused, send } from './call.ts'
 import { Failover, PassedOver } from './failover.ts'
 import { beginCall, endCall } from './health.ts'
@@ -25,14 +25,14 @@ const BUFFERED_PARTS = 1_024
 /** The whole answer of a provider. */
 export interface WholeAnswer {
   readonly stream: false
-  readonly exchange: Answered
+  readonly exchange: Called
   readonly answer: Answer
 }
 
 /** A stream whose first content has come: the parts up to that, and the source of the next ones. */
 export interface StreamedAnswer {
   readonly stream: true
-  readonly exchange: Answered
+  readonly exchange: Called
   readonly parts: StreamPart[]
   readonly source: UpstreamStream
 }
@@ -102,6 +102,18 @@ const begin = (
   exchange.trace?.calling(entry)
   recentRequests.calling(exchange.recentIndex, exchange.identity.id, entry.providerId, entry.modelId)
   return current
+}
+
+/** Sets the candidate and clears what the attempt before left. The call itself has begun in the book of health. */
+const called = (exchange: Admitted, entry: CatalogueEntry, kind: ProviderKind): Called => {
+  exchange.entry = entry
+  exchange.kind = kind
+  exchange.reservedFor = null
+  exchange.attemptStartedMs = performance.now()
+  exchange.mayBill = false
+  exchange.usage = null
+  exchange.answerBytes = 0
+  return exchange as Called
 }
 
 /** Ends the attempt under way. Returns what was thrown as a failure of that attempt. */

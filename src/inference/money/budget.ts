@@ -10,7 +10,7 @@ import type { UpstreamStream } from '../attempt/upstream-stream.ts'
 import type { Intent } from '../intent/intent.ts'
 import { admitMore } from '../records/admit.ts'
 import type { InferenceDeps } from '../request/deps.ts'
-import type { Answered, Planned } from '../request/progress.ts'
+import type { Called, Planned } from '../request/progress.ts'
 import { attemptCost, endReserved } from './charge.ts'
 import { reservedNanoUsd, reservedTokens } from './estimate.ts'
 import { premiumField } from './premium-fields.ts'
@@ -117,7 +117,7 @@ export const reserveNext = async (
  * with the error that cuts the stream.
  */
 export const reserveMore = (
-  exchange: Answered,
+  exchange: Called,
   { done, complete }: Pick<UpstreamStream, 'done' | 'complete'>,
   deps: Pick<InferenceDeps, 'budgets' | 'nowMs' | 'spool'>,
 ): Promise<GatewayError | null> | null => {
@@ -130,7 +130,7 @@ export const reserveMore = (
 }
 
 const extend = async (
-  exchange: Answered,
+  exchange: Called,
   own: RequestBudgets,
   more: { readonly nanoUsd: number; readonly tokens: number },
   cost: Cost | null,
@@ -144,7 +144,7 @@ const extend = async (
 }
 
 /** Nano-USD that the attempt under way may cost, more being reserved for it: never less than it has cost so far. */
-const reservedNow = ({ intent, entry }: Answered, bound: number | null, cost: Cost | null): number | null => {
+const reservedNow = ({ intent, entry }: Called, bound: number | null, cost: Cost | null): number | null => {
   const first = reservedNanoUsd(intent, entry)
   return first === null && bound === null ? null : Math.max(first ?? 0, bound ?? 0, cost?.nanoUsd ?? 0)
 }

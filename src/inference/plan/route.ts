@@ -5,7 +5,10 @@ import type { EndpointScope, OverridesInForce, Steering } from '../../state/inde
 import type { KeyEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Intent } from '../intent/intent.ts'
+import { factsText } from '../records/admit.ts'
 import type { InferenceDeps } from '../request/deps.ts'
+import type { Exchange } from '../request/exchange.ts'
+import type { Planned } from '../request/progress.ts'
 import type { CandidateSource } from './candidates.ts'
 import { isDisabled, makePlan, type Plan, strategyFor } from './plan.ts'
 import { type EffectivePolicy, policyResolver } from './policies.ts'
@@ -139,4 +142,23 @@ const stickiness = (
   const named = hashOn.startsWith('header:') ? headers.get(hashOn.slice('header:'.length)) : null
   const value = hashOn === 'user' ? user : named
   return Number.parseInt(userDigest(key.tenantId, value ?? key.id).slice(0, 8), 16)
+}
+
+/**
+ * Sets the plan, made on a `revision`, on the request. `user`: keyed digest of the end user. From now on the policy
+ * limits the time.
+ */
+export const planned = (
+  exchange: Exchange,
+  intent: Intent,
+  plan: Plan,
+  revision: string,
+  user: string | null,
+): Planned => {
+  exchange.intent = intent
+  exchange.plan = plan
+  exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
+  exchange.factsText = factsText(exchange, revision, user)
+  exchange.plannedMs = exchange.latencyMs()
+  return exchange as Planned
 }

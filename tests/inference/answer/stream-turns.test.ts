@@ -8,7 +8,7 @@ import type { Plan } from '../../../src/inference/plan/plan.ts'
 import { BUILT_IN } from '../../../src/inference/plan/policies.ts'
 import type { InferenceDeps } from '../../../src/inference/request/deps.ts'
 import { Exchange } from '../../../src/inference/request/exchange.ts'
-import type { Answered } from '../../../src/inference/request/progress.ts'
+import type { Called } from '../../../src/inference/request/progress.ts'
 import { Cancellation } from '../../../src/lib/event-loop/cancellation.ts'
 import type { ByteReader } from '../../../src/lib/http-client/dial.ts'
 import { HttpExchange } from '../../../src/lib/http-client/exchange.ts'
@@ -53,7 +53,7 @@ const relay = (reader: ByteReader, flushes: () => number | Promise<number> = () 
   source.shown = true
   const observed: string[] = []
   const deps = { observe: () => void observed.push('settled') } as unknown as InferenceDeps
-  const answer = { stream: true, exchange: exchange as Answered, parts: source.ready()!, source } as const
+  const answer = { stream: true, exchange: exchange as Called, parts: source.ready()!, source } as const
   const stream = new ClientStream(answer, deps, { leave() {} })
   const written: string[] = []
   const sink: AnswerSink = {
