@@ -26,7 +26,7 @@ export interface RebuildOptions {
 const LOAD: LoadLimits = { maxRecords: 40_000, maxBytes: 64 * 1_024 * 1_024 }
 /** For models that are followed and not loaded, larger batches than the worker's. Of all partitions together. */
 const LIMITS: GatherLimits = { maxRecords: 10_000, maxBytes: 32 * 1_024 * 1_024, waitMs: 1_000 }
-/** Of each, however many they are. */
+/** Smallest limits of one partition, however many partitions share `LIMITS`. */
 const LEAST: GatherLimits = { maxRecords: 1_000, maxBytes: 1_024 * 1_024, waitMs: 1_000 }
 
 /** What the batch of one partition may hold, so that all together hold no more than one alone would. */

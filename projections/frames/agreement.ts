@@ -17,7 +17,7 @@ export interface FramesAgreement {
   readonly problems: readonly string[]
 }
 
-/** The same digest as the database computes. */
+/** Digest of one part of a frame; the database computes the same one. */
 const digestOf = ({ instance, epoch, number, part, candidates }: FrameRecordRow): bigint => {
   const line = [instance, epoch, number, part, candidates].join(' ')
   return BigInt(`0x${createHash('md5').update(line).digest('hex').slice(0, 16)}`)

@@ -39,7 +39,7 @@ export const forgetDays = (sql: Sql, { schemaName }: Build): void => void known.
 
 /** What rows need of days. */
 export interface Span {
-  /** Of arrival. */
+  /** Days on which the requests arrived. */
   readonly days: ReadonlySet<number>
   /** The newest day of log time. */
   readonly newest: number

@@ -120,7 +120,7 @@ export type LogPlace = ReadonlyMap<number, number>
 /** A row as it was settled. */
 export interface TailRow {
   readonly request: RequestView
-  /** Of the record in the log. */
+  /** Partition of the record in the log; `offset` is its offset there. */
   readonly partition: number
   readonly offset: number
 }

@@ -4,7 +4,7 @@ import type { Sql } from '../database.ts'
 import type { LogPlace, RequestFilter, TailRow } from './query.ts'
 import { conditions, listColumns, type StoredRequest, viewOf } from './rows.ts'
 
-/** Of one partition at a time. */
+/** Bound of the rows that one call returns of a partition. */
 const MOST_ROWS = 200
 /**
  * Records of one partition that one call goes through, whatever of them matches: a reader that is far behind catches up

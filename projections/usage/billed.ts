@@ -31,7 +31,7 @@ export const billedOf = (facts: BilledFacts, attempt: AttemptSummary): Sums => {
 
 const wasCalled = ({ outcome }: AttemptSummary): boolean => outcome !== 'skipped'
 
-/** Of all attempts of an outcome. */
+/** Tokens and cost that all attempts of an outcome are billed for. */
 export const billed = (facts: BilledFacts): Sums => {
   const { attempts, prompt_tokens: prompt, completion_tokens: completion } = facts
   if (attempts.some((attempt) => wasCalled(attempt) && attempt.prompt_tokens !== undefined))

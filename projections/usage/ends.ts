@@ -19,7 +19,7 @@ const ROWS_AT_ONCE = 250
 export interface Frame {
   /** What is summed: the requested window, wider where a part of a bucket cannot be counted by itself. */
   readonly window: UsageWindow
-  /** Its whole buckets; it may be empty. */
+  /** The whole buckets of `window`; may be empty. */
   readonly whole: UsageWindow
   /** What is summed besides, counted by row. */
   readonly parts: readonly UsageWindow[]

@@ -47,7 +47,7 @@ export const NEVER_CORRECTED: readonly GroupBy[] = ['key', 'endpoint', 'policy',
 export interface UsageGroup extends UsageFigures {
   /** The value of the group: a name, an id, a slug, a code; null for none. Of `provider_model` the provider. */
   readonly name: string | null
-  /** Of `model` and `provider_model`. */
+  /** The model of a group of `model` and `provider_model`; null: none. */
   readonly model: string | null
 }
 

@@ -93,7 +93,7 @@ export const tracesUrl = ({ telemetry }: Config, env: Environment): string | nul
   return env.OTEL_EXPORTER_OTLP_ENDPOINT ? below(env.OTEL_EXPORTER_OTLP_ENDPOINT) : null
 }
 
-/** By name; invalid headers are left out. */
+/** Headers by name, from the text of the setting; invalid ones are left out. */
 export const headersOf = (text: string): Readonly<Record<string, string>> =>
   Object.fromEntries(headerPairs(text).filter((pair) => pair !== null))
 

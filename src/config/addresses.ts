@@ -30,7 +30,7 @@ const isPostgresUrl = (text: string): boolean => {
   return hosts.split(',').every((host) => urlOf(before + host + after, ['postgres:', 'postgresql:']) !== null)
 }
 
-/** Its path is the number of a database. */
+/** Whether the text is the URL of a Redis; the path, when there is one, is the number of a database. */
 const isRedisUrl = (text: string): boolean => {
   const url = urlOf(text, ['redis:', 'rediss:'])
   return url !== null && /^(\/\d{0,9})?$/.test(url.pathname)

@@ -259,7 +259,7 @@ const isReplaced = ({ before, after }: RowChange, written: OverrideRow): boolean
   return is.kind === written.kind && is.target === written.target && is.tenant_id === written.tenant_id
 }
 
-/** By table. */
+/** The inverse of a change, by the name of its table. */
 export const INVERSES: Readonly<Record<string, Inverse | undefined>> = {
   tenants,
   keys,

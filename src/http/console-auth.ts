@@ -153,7 +153,7 @@ const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
   }
 }
 
-/** The same error for every failed login. */
+/** Error of a failed login: one text for an unknown username and a wrong password. */
 const wrongCredentials = (): GatewayError =>
   new GatewayError('authentication_error', 'the username or the password is not right')
 

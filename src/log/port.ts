@@ -50,7 +50,7 @@ export interface NewRecord {
 /** The bounds of one append. */
 export interface AppendLimits {
   readonly records: number
-  /** Of the values. */
+  /** Bound of the bytes of all values. */
   readonly bytes: number
   /** A longer record is better appended alone. */
   readonly longestBytes: number

@@ -113,7 +113,7 @@ export interface Answer {
    */
   readonly json: string
   readonly usage: Usage | null
-  /** Of the first choice. */
+  /** Finish reason of the first choice. */
   readonly finishReason: string | null
   /** Text of the first choice, null when it has none (tool calls, refusal). */
   readonly content: string | null
@@ -243,7 +243,7 @@ export interface ProviderKind {
     /** Additional lists that are requested, and read alike; at most a few. */
     further?(target: Target): readonly UpstreamRequest[]
     read(body: string): readonly ListedModel[]
-    /** Its lists may hold prices. */
+    /** True: the listed models may have prices. */
     readonly namesPrices?: true
   }
 }

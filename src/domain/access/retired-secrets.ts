@@ -7,7 +7,7 @@ import type { ControlReader } from '../control.ts'
 import type { RowChange } from '../kernel/tables.ts'
 import type { ApiKeyRow } from './api-key.ts'
 
-/** By the SHA-256 digest of the text. */
+/** Row of a key text that no longer works. Its id is the SHA-256 digest of the text. */
 export interface RetiredTextRow {
   /** Log time of the decision that disabled it. */
   readonly at_ms: number

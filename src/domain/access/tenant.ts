@@ -139,7 +139,7 @@ export type TenantCommand =
   | { do: 'delete'; id: string; force: boolean; nowMs: number }
   | { do: 'erase_content'; id: string }
 
-/** Its usable keys at this moment, by id. */
+/** Ids of the keys of a tenant that work at `nowMs`. */
 export const activeKeys = (state: ControlReader, tenantId: string, nowMs: number): readonly string[] => {
   const keys = state.table('keys')
   return keys.find('tenant', tenantId).filter((id) => {

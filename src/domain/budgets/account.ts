@@ -115,7 +115,7 @@ export const decideLease = (accounts: Accounts, request: LeaseRequested, atMs: n
 export interface Evolved {
   /** The accounts that changed. */
   readonly accounts: readonly Account[]
-  /** Of a request. */
+  /** Verdict on a lease request; null: the record is not one. */
   readonly verdict: LeaseVerdict | null
 }
 

@@ -11,9 +11,9 @@ const nullable = (description: string) =>
 const amount = (description: string) => t.Object(Amount.properties, { description })
 /** Bound of the accounts in one record, which has to stay below 64 KiB: no request falls under more budgets. */
 export const MOST_ACCOUNTS = 64
-/** The same bound for a retirement. */
+/** Bound of the accounts with orphans in the record of a retirement. */
 export const MOST_ORPHANED = 200
-/** The same bound for each record of a retirement that has several. */
+/** Bound of the accounts in each record of a retirement that needs several. */
 export const MOST_RETIRED_ACCOUNTS = 128
 /**
  * The event version from which on a retirement may have several records: earlier builds would free the accounts that

@@ -5,7 +5,7 @@ import { type Amount, isNothing, minus, most, NO_AMOUNT, plus } from './amount.t
 export interface Holder {
   readonly holder: string
   readonly instance: string
-  /** Of its last lease request, granted or not. */
+  /** Number of its last lease request, granted or not. */
   readonly sequence: number
   readonly granted: Amount
   readonly returned: Amount

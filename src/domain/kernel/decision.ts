@@ -217,7 +217,7 @@ const holds = (bytes: Uint8Array, at: number, text: string): boolean => {
 
 const HEX_CODES = Buffer.from('0123456789abcdef')
 
-/** The same for bytes as lower-case hex digits. */
+/** Whether the bytes hold `expected` as lower-case hex digits at that place; constant in time like `holds`. */
 const holdsHex = (bytes: Uint8Array, at: number, expected: Uint8Array): boolean => {
   let difference = 0
   for (let index = 0; index < expected.length; index++) {

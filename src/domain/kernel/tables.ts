@@ -217,7 +217,7 @@ export class RowSetDigest {
     this.toggleText(rowText(table, id, row))
   }
 
-  /** The same for its text. */
+  /** Adds or removes a row, like `toggle`, by its text (`rowText`). */
   toggleText(text: string | Uint8Array): void {
     sha256Into(text, this.#hash)
     const words = this.#words

@@ -22,7 +22,7 @@ export const requestMetrics = (registers: Registry[]): ((observed: Observed) => 
   }
 }
 
-/** Of all requests together. */
+/** Metrics that are not broken down by provider and model. */
 const wholeRequests = (registers: Registry[]): ((observed: Observed) => void) => {
   const count = (name: string, help: string, labelNames: string[], scale?: number): Add =>
     tally(registers, name, help, labelNames, scale)

@@ -20,7 +20,7 @@ export interface SendingView {
   readonly resent: number
   readonly refused: number
   readonly damagedBytes: number
-  /** Of the newest batch. */
+  /** Age of the newest record of the last batch when the log acknowledged it, milliseconds. */
   readonly lagMs: number
 }
 

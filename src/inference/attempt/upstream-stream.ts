@@ -89,7 +89,7 @@ export class UpstreamStream {
     else this.reader.listen(listener)
   }
 
-  /** The same as a promise, which never rejects. */
+  /** Waits like `listen`: resolves when more bytes came or the stream ended. Never rejects. */
   more(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.listen({ arrived: resolve })

@@ -54,7 +54,7 @@ const reserveAt = (place: number, { intent, plan }: Planned, budgets: RequestBud
   return budgets.reserve(entry.providerId, entry.name, boundOf(intent, entry))
 }
 
-/** The same from the candidate on whose lease is waited for. */
+/** Continues `reserveFirst` at the candidate `from`, which waits for a lease. Throws like it. */
 const reserveFrom = async (
   from: number,
   waiting: Promise<BudgetRefusal | null>,

@@ -18,7 +18,7 @@ const LEARN_EVERY = 16
 /** Where most texts still miss, a template is made at twice as many misses each time, up to this. */
 const LEARN_SELDOM = 16_384
 
-/** Of one thing. */
+/** The templates of one subject. */
 export class SubjectTemplates<Key> {
   #cached: CachedTemplate<Key>[] = []
   #hits = 0

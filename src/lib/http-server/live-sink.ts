@@ -9,7 +9,7 @@ export class LiveSink implements AnswerSink {
   #others: string[] | null = null
   /** Null once it was sent. */
   #head: OpenHead | null
-  /** Its end has not been written. */
+  /** False once the end of the body is written. */
   isOpen = true
 
   constructor(

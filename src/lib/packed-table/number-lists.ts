@@ -3,9 +3,9 @@
 const FIRST_CAPACITY = 64
 
 export class NumberLists {
-  /** By key: the last number, plus one. */
+  /** Last number of a list, plus one, by key. */
   readonly #heads = new Map<string, number>()
-  /** By number: its neighbours in the list, plus one; 0: none. */
+  /** Neighbours of a number in its list, plus one; 0: none. */
   #older = new Uint32Array(FIRST_CAPACITY)
   #newer = new Uint32Array(FIRST_CAPACITY)
 

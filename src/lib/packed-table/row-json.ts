@@ -35,9 +35,9 @@ interface Member {
 }
 
 export class PackedRowJson {
-  /** By the number of the set of names. */
+  /** Members of a row in the order of names; the index is the number of the set of names. */
   readonly #plans: (readonly Member[])[] = []
-  /** By number: the JSON of shared values; and the prefixes of ids, null where JSON escapes them. */
+  /** JSON of shared values by their number, and prefixes of ids by theirs; null: JSON escapes the prefix. */
   readonly #shared: Uint8Array[] = []
   readonly #prefixes: (Uint8Array | null)[] = []
   /** By position in the packed row: where each member stands, and the offset of the last time up to it. */

@@ -28,11 +28,11 @@ interface Page {
 }
 
 export class RowPages {
-  /** By page number; null for an emptied page. */
+  /** Pages by their number; null: emptied. */
   readonly #pages: (Page | null)[] = []
   readonly #freePages: number[] = []
   #last = -1
-  /** By number. */
+  /** Place of a record by its number; 0: none. */
   #places = new Uint32Array(FIRST_CAPACITY)
 
   /** Called for each record that is moved so that its page can be freed. It must not put or remove. */

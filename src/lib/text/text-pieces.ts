@@ -149,7 +149,7 @@ const digitsOf = (value: number): number => {
   return isLarge(value) ? digitCount(billionsIn(value)) + BILLION_DIGITS : String(value).length
 }
 
-/** By comparisons: most numbers are short. */
+/** Number of decimal digits, found by comparisons: most numbers are short. */
 const digitCount = (value: number): number => {
   if (value < 100) return value < 10 ? 1 : 2
   if (value < 10_000) return value < 1_000 ? 3 : 4

@@ -3,7 +3,7 @@
 import { LogUnavailable } from '../port.ts'
 
 export interface Limits {
-  /** By `performance.now()`. */
+  /** End of the call on the clock of `performance.now()`, milliseconds. */
   readonly deadlineMs: number
   /** Aborted by the caller, by `close()`, or when the call has ended: from then on the work sends nothing. */
   readonly signal: AbortSignal

@@ -31,7 +31,7 @@ export interface ProduceQuery {
 }
 
 const ALL_IN_SYNC = -1
-/** Of a batch, before its records. */
+/** Size of the head of a batch, before its records. */
 const BATCH_HEAD_BYTES = 61
 /** Of the frame without names and batches; of a batch in it, without its topic's name. */
 const FRAME_BYTES = 64

@@ -14,7 +14,7 @@ const MAX_BATCH_BYTES = 64 * 1_048_576
 
 type Unpack = (packed: Uint8Array, limit: number) => Uint8Array
 
-/** By the number in a batch's attributes. */
+/** Decompression by the number of the codec in a batch's attributes. */
 const CODECS: Readonly<Record<number, Unpack>> = {
   1: (packed, maxOutputLength) => gunzipSync(packed, { maxOutputLength }),
   2: unpackSnappy,
@@ -35,10 +35,10 @@ export const unpackRecords = (codec: number, packed: Uint8Array, firstOffset: nu
 
 export interface RecordBatch {
   readonly firstOffset: number
-  /** Of the batch, whether or not compaction left its last record. */
+  /** Last offset of the batch, whether or not compaction left its last record. */
   readonly lastOffset: number
   readonly epoch: number
-  /** Of its records, unpacked. */
+  /** Size of the records, unpacked. */
   readonly bytes: number
   readonly records: readonly LogRecord[]
 }

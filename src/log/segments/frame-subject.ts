@@ -4,7 +4,7 @@
 export interface FrameSubject {
   readonly type: string
   readonly subject: string
-  /** Of both, one after the other. */
+  /** UTF-8 bytes of the type, then of the subject. */
   readonly bytes: Buffer
   readonly typeBytes: number
 }
@@ -38,7 +38,7 @@ const written = new LastSubjects(MOST_WRITTEN)
 /** Separate caches: invalid UTF-8 decodes to a text whose bytes differ. */
 const read = new LastSubjects(MOST_READ)
 
-/** Of texts that are to be written. */
+/** Type and subject of a record to write; the same object while it is cached. */
 export const subjectOf = (type: string, subject: string): FrameSubject => {
   const { all } = written
   for (let i = 0; i < all.length; i++) if (all[i]!.subject === subject && all[i]!.type === type) return all[i]!
@@ -46,8 +46,8 @@ export const subjectOf = (type: string, subject: string): FrameSubject => {
 }
 
 /**
- * Of bytes that were read, the same object while it is cached: the type is at `from`, the subject at `subjectAt`, up
- * to `to` (exclusive).
+ * Type and subject of a record that was read; the same object while it is cached. The bytes of the type begin at
+ * `from`, those of the subject at `subjectAt`, and end at `to` (exclusive).
  */
 export const subjectIn = (buffer: Buffer, from: number, subjectAt: number, to: number): FrameSubject => {
   const { all } = read

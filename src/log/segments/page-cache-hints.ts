@@ -32,7 +32,7 @@ export class PageCacheHints {
   private readonly sent: Slice[] = []
   private path = ''
   private end = 0
-  /** Of the current file, up to this byte. */
+  /** Offset in the current file up to which writing to the disk was started. */
   private sentTo = 0
   private passedOver = 0
 

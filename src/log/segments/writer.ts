@@ -77,7 +77,7 @@ const NOTHING_WHOLE = { count: 0, bytes: 0 }
 export class SegmentWriter {
   readonly next: Counters
   private readonly sequences: Record<SpoolTopic, number> = { requests: 0, operations: 0 }
-  /** Of the record that is being added. */
+  /** Numbers of the record that is being added. */
   private readonly numbers = { record: 0, offset: 0, sequence: 0, atMs: 0 }
   private batch: Batch
   /** Bytes of the batch that are in the file already (after a short or failed write). */

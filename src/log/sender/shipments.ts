@@ -29,7 +29,7 @@ export interface Shipment {
   readonly isAlone: boolean
 }
 
-/** The same records in two appends, in order. */
+/** Splits a shipment into two with half of the records each, in order. */
 export const halvesOf = (shipment: Shipment): Shipment[] => {
   const half = shipment.records.length >> 1
   return [shipment.records.slice(0, half), shipment.records.slice(half)].map((records) => {

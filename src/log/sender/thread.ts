@@ -51,7 +51,7 @@ export const startSender = (options: SenderOptions): Sender => new SenderThread(
 interface SpoolOfThread {
   readonly spool: LocalSpool
   readonly drain: boolean
-  /** Of a spool that is drained. */
+  /** Whether a drained spool is deleted once it is shipped; true for others. */
   readonly isUnneeded: Promise<boolean>
 }
 

@@ -10,7 +10,7 @@ export interface WaitingRecord {
   /** The common start of the ids of its spool: all but the sequence. */
   readonly idPrefix: string
   readonly sequence: number
-  /** Its number among all records of the spool. */
+  /** Number of the record among all records of the spool. */
   readonly record: number
   readonly topic: SpoolTopic
   readonly of: NotedRecord['of']

@@ -6,7 +6,7 @@ import { hmacHex, sha256Hex } from '../../lib/crypto/digest.ts'
 export interface AwsCredentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** Of temporary credentials. */
+  /** Token of temporary credentials; null for permanent ones. */
   readonly sessionToken: string | null
 }
 

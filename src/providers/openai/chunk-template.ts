@@ -48,7 +48,7 @@ export class ChunkTemplate {
   #opening = ''
   #closing = ''
   #frameTail = ''
-  /** Their UTF-8 bytes less their UTF-16 units. */
+  /** UTF-8 bytes of the surroundings in one event, less their UTF-16 units. */
   #frameMore = 0
   #run = ''
   /** UTF-8 bytes of the texts of the last skipped run. */

@@ -43,7 +43,7 @@ export const isUsual = (choice: unknown): boolean => {
   )
 }
 
-/** The same list when nothing is missing. */
+/** The choices with every missing member added; returns the same list when nothing is missing. */
 export const wholeChoices = (choices: readonly unknown[], reading: Reading | undefined): readonly unknown[] => {
   let changed = false
   const whole = choices.map((value, place) => {

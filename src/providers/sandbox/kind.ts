@@ -141,7 +141,7 @@ const framesOf = (body: Json, reply: Reply): { content: readonly string[]; tail:
   const base = { object: 'chat.completion.chunk', model: body.model }
   const { tool, text, finish, choices, usage } = reply
   const indexes = Array.from({ length: choices }, (_, index) => index)
-  /** The same of each choice, one after the other. */
+  /** One server-sent event for each choice, all with the same delta. */
   const chunk = (delta: Json, reason: string | null = null) =>
     indexes
       .map((index) => frame({ ...base, choices: [{ index, delta, logprobs: null, finish_reason: reason }] }))

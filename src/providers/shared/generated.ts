@@ -37,7 +37,7 @@ export const generatedBytes = (message: Json): number => {
   return bytes
 }
 
-/** Of all choices of a `chat.completion`. */
+/** UTF-8 bytes that the model generated in all choices of a `chat.completion`. */
 export const answeredBytes = (json: string): number => {
   let bytes = 0
   for (const choice of arrayOf(objectOf(parseJson(json)).choices))

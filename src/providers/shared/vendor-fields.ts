@@ -219,7 +219,7 @@ export const vendorMembers = (kind: string, value: unknown, path: string, note: 
   return { ...objectOf(withoutWithheld(kind, objectOf(value), path.split('.'), note)) }
 }
 
-/** The same object when nothing in it is kept back. */
+/** A value without the withheld members; the same object when nothing is withheld. */
 const withoutWithheld = (kind: string, value: unknown, path: readonly string[], note: Note): unknown => {
   if (path.length >= MOST_DEPTH || !isObject(value) || isLongNumber(value)) return value
   let changed = false

@@ -34,7 +34,7 @@ const isOwn = ({ type, data }: BudgetEvent, holder: string): boolean =>
 
 export class BudgetLeases {
   readonly ledger: BudgetLedger
-  /** By account. */
+  /** Open accounts by name. */
   readonly opens = new Map<string, OpenAccount>()
   /** Accounts of a holder that was retired while it was live: still reported, never spent from. */
   readonly former = new Set<OpenAccount>()

@@ -41,7 +41,7 @@ export const contentKeyIsUsed = (control: LiveState['control'], subject: string)
 }
 
 export const createContentKeys = ({ live, dataKeys, nowMs, diagnostics }: ContentKeyDeps): ContentKeys => {
-  /** By tenant: the key that seals now. */
+  /** The key that seals now, by tenant. */
   const sealing = new Map<string, { subject: string; untilMs: number; keyId: Promise<string> }>()
   const find = async (subject: string): Promise<string> => {
     const keys = dataKeys.subjects(subject).filter((key) => key.subject === subject)

@@ -42,7 +42,7 @@ export type BreakerReason = 'consecutive' | 'rate' | 'trial' | 'cooldown' | 'cle
 export interface BreakerMove {
   readonly to: BreakerState
   readonly reason: BreakerReason
-  /** Of the last 60 s, when it moved. */
+  /** Failures and requests of the 60 s before it moved. */
   readonly failures: number
   readonly requests: number
   /** How long it stays open; null: it is not. */

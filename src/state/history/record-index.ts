@@ -31,11 +31,11 @@ export class RecordIndex {
   /** The next offset to read. */
   next = 0
   tip = GENESIS
-  /** By offset: the first 32 bits of the id. */
+  /** First 32 bits of the id, by offset. */
   #prints = new Uint32Array(INITIAL)
-  /** By offset: index in INDEX_VERDICTS. */
+  /** Index in INDEX_VERDICTS, by offset. */
   #verdicts = new Uint8Array(INITIAL)
-  /** By offset: the moment of the newest decision so far, Unix milliseconds, never falling. */
+  /** Moment of the newest decision so far, by offset; Unix milliseconds, never falling. */
   #times = new Float64Array(INITIAL)
   #momentMs = 0
 

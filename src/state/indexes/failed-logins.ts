@@ -31,7 +31,7 @@ export const AnnouncedList = t.Array(AnnouncedFailures, { maxItems: MAX_ANNOUNCE
 
 interface Entry {
   own: number[]
-  /** By instance. */
+  /** Failures that other instances announced, by instance; Unix milliseconds. */
   readonly others: Map<string, readonly number[]>
   settledMs: number
   lockedUntilMs: number

@@ -30,7 +30,7 @@ export const storeRecords = (deps: RecordStoreDeps): (() => void) => {
 
 class RecordStore {
   #file: number | null = null
-  /** Of the newer file. */
+  /** Records and bytes in the newer file. */
   #records = 0
   #bytes = 0
   /** The next offset. */

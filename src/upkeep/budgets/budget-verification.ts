@@ -14,7 +14,7 @@ export interface BudgetVerdict {
    * from another cut of windows.
    */
   readonly spent: Amount
-  /** By the outcomes. */
+  /** What the outcomes add up to. */
   readonly recomputed: Amount
   readonly carried: Amount
   readonly reserved: Amount
@@ -48,7 +48,7 @@ const LIMIT_MS = 45_000
 const SETTLES_MS = 12_000
 const STILL_MS = 8_000
 const LOOK_MS = 500
-/** Of accounts that were not read to the end. */
+/** Bound of the accounts whose recount is continued by a later call. */
 const MOST_UNFINISHED = 2
 
 interface Recount {

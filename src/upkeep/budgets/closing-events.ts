@@ -64,7 +64,7 @@ export const closingEvents = (
   return events
 }
 
-/** Of an account's name. */
+/** Id of the budget in the name of an account. */
 export const budgetOf = (account: string): string => account.slice(0, account.indexOf('/'))
 
 /**

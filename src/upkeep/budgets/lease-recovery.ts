@@ -96,11 +96,11 @@ export const othersOf = (
 }
 
 /**
- * What a dead process had under way to the log may arrive after its leases are closed: of an account that did not have
- * it yet, or of a process that was not known. Looks once more, later, and closes that too. `findDead`: of a spool that
- * is still owned, `othersOf` it; of a spool that may belong to another process by then, the names that were dead when
- * it was released. Call it after `recoverLeases`, where what was left open is settled. False: this process stops before
- * the recovery is done.
+ * Closes the leases that reach the log late. A record that a dead process sent may arrive after `recoverLeases` has
+ * closed its leases, for an account that did not have the process as a holder until then. `closeLate` waits `lateMs`,
+ * searches the ledger for dead holders, and closes their leases. `findDead`: `othersOf` for a spool that this process
+ * keeps, `deadOf` at the time of the release for a spool that it releases. Call it after `recoverLeases`, once the
+ * requests that were left open are settled. False: this process stops before the recovery is done.
  */
 export const closeLate = async (
   spool: Pick<LocalSpool, 'instance' | 'number'>,
@@ -127,7 +127,7 @@ export const closeLate = async (
   return false
 }
 
-/** By tenant. */
+/** Dead holders and their spending, by tenant. */
 type Holders = ReadonlyMap<string, SpentByHolder>
 
 /**

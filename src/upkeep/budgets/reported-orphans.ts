@@ -9,9 +9,9 @@ const NAME = 'orphans-said'
 
 /** What these holders have spent, as it is or was reported to the log. */
 export interface ReportedOrphans {
-  /** With all that was settled for them before this record of the spool. */
+  /** First record of the spool that `spent` does not include. */
   readonly upTo: number
-  /** By holder and account. */
+  /** What was spent, by holder, then by account. */
   readonly spent: ReadonlyMap<string, ReadonlyMap<string, Amount>>
 }
 

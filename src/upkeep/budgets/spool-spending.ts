@@ -11,7 +11,7 @@ import { NOTHING_REPORTED, type ReportedOrphans, reportedOrphans } from './repor
 const CONSUMER = 'budgets'
 const BATCH_RECORDS = 512
 
-/** Of one holder in one account. */
+/** What one holder has spent in one account. */
 export interface Sums {
   /** The tenant of these requests. */
   readonly tenantId: string | undefined

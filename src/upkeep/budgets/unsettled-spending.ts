@@ -8,15 +8,15 @@ import { TOPICS } from '../../log/topics.ts'
 
 const REQUESTS = TOPICS.requests.name
 
-/** Of one holder in one account. */
+/** What one holder may have spent in one account. */
 export interface Unsettled {
   /** The sum of its outcomes since its start: a lower bound of what it has spent. */
   spent: Amount
   counted: Amount
-  /** Of requests that were admitted and not settled, and of those that were settled for it. */
+  /** What the requests may cost that were admitted and not settled, or that were settled for it. */
   open: Amount
 }
-/** By `<account> <holder>`. */
+/** Unsettled spending by `<account> <holder>` (`sumKey`). */
 export type UnsettledSums = ReadonlyMap<string, Unsettled>
 
 export const sumKey = (account: string, holder: string): string => `${account} ${holder}`

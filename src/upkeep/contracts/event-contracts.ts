@@ -18,7 +18,7 @@ export interface EventContract {
   /** `<aggregate>.<past participle>`. */
   readonly type: string
   readonly topic: TopicName
-  /** Of the event's data. */
+  /** Schema of the event's data. */
   readonly schema: TSchema
   /** The event version in which it appeared: what `schema.activated` names. */
   readonly since: number

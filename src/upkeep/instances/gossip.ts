@@ -15,7 +15,7 @@ export interface AnnouncementPorts {
    * breakers are cleared here as well.
    */
   readonly onBreakersCleared?: (atMs: number) => boolean
-  /** The same for failed logins. */
+  /** Failed logins that this instance announces; `onFailedLogins` gets those of another instance. */
   readonly failedLogins?: () => readonly AnnouncedFailures[]
   readonly onFailedLogins?: (instance: string, announced: readonly AnnouncedFailures[]) => void
 }

@@ -66,7 +66,7 @@ export interface Instances {
   alarm(): string | null
   /** Not null: another instance has folded for some seconds what this one has not. */
   behind(): string | null
-  /** The same in numbers, for metrics. */
+  /** Counts of instances and of records, for metrics. */
   counts(): InstanceCounts
   /** Requests an announcement, together with changes of the next moments. */
   scheduleAnnouncement(): void

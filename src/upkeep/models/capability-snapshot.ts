@@ -61,7 +61,7 @@ const DATE = /-20\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?=$|-v\d)/
 export const placeless = (provider: string, name: string): string =>
   provider === 'bedrock' ? name.toLowerCase().replace(GEOGRAPHY, '') : name.toLowerCase()
 
-/** The same name without its date. */
+/** The name like `placeless`, without the date of its version. */
 export const bareName = (provider: string, name: string): string => placeless(provider, name).replace(DATE, '')
 
 /** Rows by name, by lower-case name, and by bare name. */
