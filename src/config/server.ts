@@ -25,7 +25,7 @@ export const Server = section({
   listener: choice(['own', 'bun'], {
     default: 'own',
     description:
-      'HTTP server of the port: the one of the gateway, or `Bun.serve` of the runtime, which differs as said above.',
+      'HTTP server of the port: the one of the gateway, or `Bun.serve` of the runtime (see docs/settings.md).',
   }),
   processes: whole(1, 64, {
     default: 1,
