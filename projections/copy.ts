@@ -59,7 +59,7 @@ export class CopyText {
     this.#used += this.#piece!.write(line, this.#used)
   }
 
-  /** The same for a line that ends in JSON texts: long ones, which are never joined to a string. */
+  /** Adds a line that ends in JSON texts: long ones, which are never joined to a string. */
   addJson(values: readonly CopyValue[], texts: readonly (string | null)[]): void {
     const head = copyLine(values).slice(0, -1)
     const fields = texts.map((text) => (text === null ? '\\N' : jsonFieldOf(text)))

@@ -2,7 +2,7 @@
 // sequence is a repeat.
 import type { Origin } from '../src/log/envelope.ts'
 
-/** Of one partition: `<instance> <epoch>` -> the highest sequence that was applied. */
+/** `<instance> <epoch>` -> the highest sequence of it that was applied, in one partition. */
 export type AppliedSequences = Map<string, number>
 
 export const processStart = ({ instance, epoch }: Pick<Origin, 'instance' | 'epoch'>): string => `${instance} ${epoch}`

@@ -6,7 +6,7 @@ import { readActive } from '../reader.ts'
 export type StoredProbe = Omit<ProbeRecorded, 'provider_id' | 'provider'>
 
 export interface ProbeQueries {
-  /** Of every instance, newest first, at most `MOST_PROBES`. Throws ReadStoreUnavailable within 2 s. */
+  /** Probes by every instance, newest first, at most `MOST_PROBES`. Throws ReadStoreUnavailable within 2 s. */
   recent(providerId: string): Promise<readonly StoredProbe[]>
 }
 

@@ -19,7 +19,7 @@ interface Known {
   newest: number
 }
 
-/** By schema: a query for each batch would cost more than the batch. */
+/** Known days by schema: a query for each batch would cost more than the batch. */
 const known = new WeakMap<Sql, Map<string, Known>>()
 const MAX_SCHEMAS = 16
 

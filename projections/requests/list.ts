@@ -15,7 +15,7 @@ export interface RequestList {
 }
 
 export interface FailureList extends RequestList {
-  /** Of all that `total` counts, by error code; `unknown` for none. */
+  /** The requests that `total` counts, by error code; `unknown`: no code. */
   readonly byCode: Readonly<Record<string, number>>
 }
 

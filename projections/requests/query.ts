@@ -148,11 +148,11 @@ export interface RequestQueries {
     /** There are more rows already. */
     readonly isBehind: boolean
   }>
-  /** The same with how many there are of each error code. */
+  /** Lists failed requests like `list`, with their number by error code. */
   failures(filter: RequestFilter): Promise<FailureList>
-  /** By id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null when there is none. */
+  /** The request by id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null: none. */
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
-  /** The same, as it was recorded. */
+  /** The request that `one` finds, as it was recorded. */
   recorded(idOrLabel: string, tenantId: string | null): Promise<RecordedRequest | null>
   /**
    * Whether a request with this id, that came at that time (Unix milliseconds), has a row or was admitted and has none

@@ -85,7 +85,7 @@ const possiblyKnown = async (sql: Transaction, table: string, cells: readonly Ce
   return cells.filter(({ tier, bucketMs }) => bucketMs <= newest.get(tier)!)
 }
 
-/** Of each tier: every outcome is in the total of all tenants. */
+/** Newest bucket of each tier, read from the total of all tenants: every outcome is in it. */
 const newestBuckets = async (sql: Transaction, table: string): Promise<ReadonlyMap<Tier, number>> => {
   const rows = await sql.unsafe<{ tier: Tier; newest: number | null }[]>(
     `select tier, (select max(bucket_ms) from ${table} held 

@@ -9,7 +9,7 @@ import { type LoadWatch, memoryOfMachine, watchLoad } from '../upkeep/watch/load
 
 // Admission by load, as the settings bound it.
 
-/** Of what the machine or the container has, for all processes together. */
+/** Share of the memory of the machine or container that all processes together may use. */
 const MEMORY_PART = 0.8
 const MIB = 1_048_576
 

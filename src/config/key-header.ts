@@ -2,7 +2,7 @@
 // the request; headers that the gateway reads for itself are echoed, recorded and quoted, and a key must stand in none
 // of these places.
 
-/** Of the message itself, its connection and its way here. */
+/** Headers of the message itself, of its connection and of its way to the gateway. */
 const OF_HTTP = [
   ...['host', 'connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te'],
   ...['trailer', 'transfer-encoding', 'upgrade', 'expect', 'via', 'max-forwards', 'http2-settings', 'priority'],

@@ -213,14 +213,14 @@ const knownVariables = (values: Record<string, unknown>): readonly string[] => [
   ...keyVariables((values as Pick<Config, 'bootstrap'>).bootstrap.keys),
 ]
 
-/** Of `bootstrap.keys`, which are not checked yet. */
+/** Names of the variables in `bootstrap.keys`, which are not checked yet. */
 const keyVariables = (keys: unknown): readonly string[] =>
   (Array.isArray(keys) ? keys : [])
     .map((key: { key_env?: unknown } | null) => key?.key_env)
     .filter((name) => typeof name === 'string')
 
 /**
- * File and environment -> settings. Throws ConfigError with one line that names the key, what is wrong and the mend.
+ * File and environment -> settings. Throws ConfigError with one line that names the key, what is wrong and the fix.
  */
 export const loadConfig = (source: {
   file: { name: string; text: string } | null

@@ -116,7 +116,7 @@ export const hotRoutes = (complete: ChatHandler): readonly HotRoute[] => [
   { method: 'POST', path: CHAT_PATH, handle: complete },
 ]
 
-/** The same handler behind the runtime's `Request` and `Response`. */
+/** A hot route behind the runtime's `Request` and `Response`. */
 const mounted =
   ({ handle }: HotRoute) =>
   async ({ request }: { request: Request }): Promise<Response> => {

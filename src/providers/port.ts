@@ -66,7 +66,7 @@ export interface Reading {
   readonly model?: string
   /** The client of this stream did not request usage: its chunks hold none. */
   readonly hidesUsage?: boolean
-  /** Of the target, both: cut out of every text that is quoted. */
+  /** Secret and base URL of the target: cut out of every text that is quoted. */
   readonly secret: string | null
   readonly baseUrl?: string
 }
@@ -99,7 +99,7 @@ export interface Usage {
    * none.
    */
   readonly cacheWrites?: { readonly total: number; readonly fiveMinutes: number; readonly oneHour: number }
-  /** Of the completion: tokens of pictures, which have a price of their own. Absent: none. */
+  /** Tokens of pictures in the completion, which have a price of their own. Absent: none. */
   readonly pictureTokens?: number
   /** As the upstream sent it. */
   readonly raw: unknown
@@ -207,7 +207,7 @@ export interface ProviderKind {
   readonly defaultBaseUrl: string | null
   /** Conventional environment variable of its secret, for the seeder. */
   readonly usualEnv: string | null
-  /** Of its address, where each account has its own. */
+  /** Usual variable of the base URL, for a kind where each account has its own address. */
   readonly usualBaseUrlEnv?: string
   /** Schemas of a provider's `options`. Absent: none. */
   readonly options?: Options

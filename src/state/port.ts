@@ -74,7 +74,7 @@ export interface LiveStatus {
   readonly tip: string
   readonly logAtMs: number
   readonly chainId: string | null
-  /** Of the present state; the first call takes long before the first end of the log was reached. */
+  /** Digest of the present state; the first call takes long before the first end of the log was reached. */
   readonly digest: string
   /** `starting` until the end of the log at start has been folded. */
   readonly phase: 'starting' | 'live' | 'stopped'
@@ -87,7 +87,7 @@ export interface LiveStatus {
    * Not null: `/ready` reports degraded, with this reason; writes are refused, or fail while the log cannot be reached.
    */
   readonly degraded: string | null
-  /** The same in one word; null exactly when `degraded` is. */
+  /** Cause of `degraded` in one word; null exactly when `degraded` is. */
   readonly degradation: Degradation | null
   /** Milliseconds since this instance last confirmed the log's end and had folded it. */
   readonly staleMs: number
@@ -168,7 +168,7 @@ export interface CatalogueEntry {
   readonly priceTiers?: readonly PriceTier[]
   readonly region: string | null
   readonly timeoutMs: number | null
-  /** Of its provider: its share of the traffic when candidates are drawn by weight. Default 1. */
+  /** Share of its provider in the traffic when candidates are drawn by weight. Default 1. */
   readonly weight: number
   /** Concurrent calls to its provider, of each process; null: no bound. */
   readonly maxConcurrency: number | null

@@ -86,14 +86,14 @@ export const operator: Aggregate<OperatorRow, ControlReader> = {
 }
 
 interface Secrets {
-  /** Of the name, under every key in use: the current one first, which is the stored one. */
+  /** Digests of the name under every key in use; the first, of the current key, is stored. */
   readonly name_digests: readonly [string, ...string[]]
   readonly key_id: string
   readonly sealed: string
 }
 
 export type OperatorCommand =
-  /** By an unauthenticated caller: only while no operator was ever created. */
+  /** For an unauthenticated caller: only while no operator was ever created. */
   | ({ do: 'set_up'; id: string } & Secrets)
   | ({ do: 'create'; id: string } & Secrets)
   /** `seen_key_id`: the data key of the row that the caller read name and hash from. */

@@ -17,7 +17,7 @@ export const RETIRED_TEXTS = ['retired_seeded_texts', 'retired_texts'] as const
 /** A bound of what every instance holds in memory, of each of the two sorts: about two megabytes. */
 export const MOST_RETIRED = 10_000
 
-/** Of keys that settings made or gave a text, and of all others. */
+/** Table of the texts of a key: one for keys that settings made or gave a text, one for all others. */
 const tableOf = ({ seeded_name }: ApiKeyRow): (typeof RETIRED_TEXTS)[number] =>
   seeded_name === undefined ? 'retired_texts' : 'retired_seeded_texts'
 

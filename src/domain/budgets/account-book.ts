@@ -43,7 +43,7 @@ export class AccountBook implements Accounts {
   #recent: Recent[] = []
   #trimmed = false
   #wasStated = false
-  /** By writer: several writers state at the same time, and their records interleave. */
+  /** Statements in progress by writer: several writers state at the same time, and their records interleave. */
   readonly #collected = new Map<string, Collected>()
   /** Log time of the last complete statement, or of the first record. */
   statedMs = 0

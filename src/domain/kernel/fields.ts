@@ -7,7 +7,7 @@ import { canonicalJson } from './tables.ts'
 export const Nullable = <Schema extends TSchema>(schema: Schema, description?: string) =>
   t.Union([schema, t.Null()], description === undefined ? {} : { description })
 
-/** The same schema with a description of the field for readers of the topics. */
+/** A schema with a description of the field for readers of the topics. */
 export const described = <Schema extends TSchema>(schema: Schema, description: string): Schema => ({
   ...schema,
   description,

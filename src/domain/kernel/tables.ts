@@ -142,7 +142,7 @@ export const canonicalJson = (value: unknown): string => {
 const UNORDERED = new Error('the names of an object do not keep their order')
 const UNKEPT = /^(?:\d|__proto__$)/
 
-/** The same value with the members of each object sorted, so that one native call writes it, which is faster. */
+/** A copy with the members of each object sorted, so that one native call writes it, which is faster. */
 const inOrder = (value: unknown): unknown => {
   if (value === null || typeof value !== 'object') return value
   if (Array.isArray(value)) return value.length === 0 ? value : value.map(inOrder)

@@ -11,9 +11,9 @@ import { Rejection } from '../kernel/rejection.ts'
 import type { RowChange } from '../kernel/tables.ts'
 import { CAPABILITIES, decideModel } from './model.ts'
 
-/** Of one provider, of all kinds together; a new test replaces the oldest. */
+/** Bound of the tests of one provider, of all kinds together; a new test replaces the oldest. */
 export const MOST_TESTS = 50
-/** Of these, probes: programs request them repeatedly, and would push out tests that people ran. */
+/** Bound of the probes among them: programs request probes repeatedly, and would push out tests that people ran. */
 export const MOST_TESTED_PROBES = 10
 /** Results of one event: a detection has one for each model. */
 export const MOST_RESULTS = 24

@@ -40,9 +40,9 @@ export interface PlanReply {
   readonly plan: PlanView | null
   readonly refused: { readonly code: string; readonly message: string } | null
   readonly policyUnknown: boolean
-  /** Of the plan as it was made: the fields that differ from the record. */
+  /** Fields of the plan, as it was made, that differ from the record. */
   readonly differences: readonly string[]
-  /** Of another plan: inputs that the record does not hold. */
+  /** Inputs of another plan that the record does not hold. */
   readonly missing: readonly string[]
 }
 

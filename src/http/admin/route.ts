@@ -30,13 +30,13 @@ export interface AdminResponse {
   /** Sent as JSON, or its rows in the format of the query. */
   readonly body: unknown
   readonly headers?: Readonly<Record<string, string>>
-  /** Of a list: the columns of its CSV, for a list without rows. */
+  /** Columns of the CSV of a list without rows. */
   readonly columns?: readonly string[]
   /**
    * Sent piece by piece in place of the body, in the format of the query. When the first piece fails, the route fails.
    */
   readonly pieces?: AsyncIterable<string>
-  /** Of a write: id of its decision, sent as `X-Gateway-Revision`. */
+  /** Id of the decision of a write, sent as `X-Gateway-Revision`. */
   readonly revision?: string
   /**
    * Of a write that is no decision: the counts of `X-Gateway-Applied-By`. When absent: those of the instances that have
@@ -69,9 +69,9 @@ export interface AdminRoute {
    * object without promised fields.
    */
   readonly answer: TSchema | null
-  /** Of a list: the member of its body that holds the rows. It takes `format=json|csv|ndjson`. */
+  /** Member of a list's body that holds the rows; null: no list. A list takes `format=json|csv|ndjson`. */
   readonly rows: string | null
-  /** Of a list: its body has more than `{<rows>, total, limit, offset}`, and `answer` is the schema of all of it. */
+  /** The body of a list has more than `{<rows>, total, limit, offset}`; `answer` is the schema of all of it. */
   readonly whole: boolean
   /** Responds with server-sent events; `answer` is the schema of the data of each. */
   readonly events: boolean

@@ -69,7 +69,7 @@ const requireForward = (fromMs: number | null, toMs: number | null): void => {
     throw new GatewayError('invalid_request', '"from" must not be later than "to"', { param: 'from' })
 }
 
-/** The same, but null where the query sets no bound. */
+/** The window like `windowOf`, but null where the query sets no bound. */
 export const openWindowOf = (
   query: { from?: string; to?: string },
   nowMs: number,

@@ -75,7 +75,7 @@ const limitOf = ({ error }: Observed): string => {
   return LIMITS.has(limit) ? (limit as string) : 'overload'
 }
 
-/** By provider and model, of requests that were sent to a provider. */
+/** Metrics by provider and model, for requests that were sent to a provider. */
 const routedRequests = (registers: Registry[]): ((observed: Observed) => void) => {
   const requests = tally(registers, 'gateway_model_requests_total', 'Requests by who answered, or was called last.', [
     'provider',

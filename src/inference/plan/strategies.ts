@@ -96,7 +96,7 @@ const KEYS: Readonly<Record<Strategy, Keys>> = {
 
 const costsAt = (places: readonly number[], all: readonly (number | null)[]) => places.map((place) => all[place]!)
 
-/** Of such numbers each is the smallest with a probability in proportion to its weight. */
+/** Exponential variate: among several, each is the smallest with a probability in proportion to its weight. */
 const exponential = (draw: number, weight: number): number =>
   weight > 0 ? -Math.log(1 - draw) / weight : Number.POSITIVE_INFINITY
 

@@ -84,7 +84,7 @@ const readWithin = (
   return at
 }
 
-/** The same usage with gaps, numbered from `from` on, in place of its numbers. */
+/** A copy of the usage with gaps, numbered from `from` on, in place of its numbers. */
 export const usageGaps = (raw: unknown, from: number): unknown => {
   let next = from
   const within = (value: unknown): unknown =>

@@ -53,7 +53,7 @@ const newSpanId = (): string => {
   return bytes.toHex()
 }
 
-/** The same traces at every instance: the id decides. */
+/** Whether a trace is exported. The id decides, so every instance exports the same traces. */
 const isSampled = (traceId: string, percent: number): boolean =>
   Number.parseInt(traceId.slice(-13), 16) < (percent / 100) * 2 ** 52
 

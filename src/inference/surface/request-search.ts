@@ -16,7 +16,7 @@ export interface FoundRequest {
 export interface RequestLookup {
   /** Other processes write to it: the latest request of a label may be theirs. */
   readonly hasOthers: boolean
-  /** By id, else the tenant's latest with that label. `foreign`: the id is another tenant's. Null: not there. */
+  /** The request with this id, else the tenant's latest with this label. `foreign`: another tenant's id. Null: none. */
   find(idOrLabel: string, tenantId: string): Promise<FoundRequest | 'foreign' | null>
   /**
    * Whether it has a record of a request with this id, of that time (Unix milliseconds): an outcome, or an admission
@@ -134,7 +134,7 @@ export const awaitRow = <Row extends RequestRow>(
   })
 }
 
-/** By id of any tenant, else by the tenant's own label. `foreign`: the id is another tenant's. */
+/** The row by id of any tenant, else by the tenant's own label. `foreign`: the id is another tenant's. */
 export const ownRow = async <Row extends RequestRow>(
   idOrLabel: string,
   tenantId: string | null,

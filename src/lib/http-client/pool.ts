@@ -42,7 +42,7 @@ const IDLE_MOST_MS = 300_000
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/
-/** Of path and host. Other characters would be written as one byte each. */
+/** Characters of path and host. Others would be written as one byte each. */
 const ADDRESS = /^[\x21-\x7e]+$/
 const CLIENT_HEADERS = new Set(['host', 'content-length', 'transfer-encoding', 'connection'])
 

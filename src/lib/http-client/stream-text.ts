@@ -20,7 +20,7 @@ export const readText = async (body: ReadableStream<Uint8Array> | null, maxBytes
   return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks))
 }
 
-/** The same stream, pulled piece by piece, its errors mapped to DialFailures. */
+/** A body as a stream that is pulled piece by piece, its errors mapped to DialFailures. */
 export const mapErrors = (
   body: ReadableStream<Uint8Array>,
   failure: (error: unknown) => DialFailure,

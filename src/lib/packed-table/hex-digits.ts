@@ -1,7 +1,7 @@
 // Lower-case hex digits to bytes and back, in place, for values that are packed and read millions of times.
 
 const NONE = 0x80
-/** By character code: the value of the digit, or NONE. */
+/** Value of the digit, or NONE, by character code. */
 const VALUES = new Uint8Array(128).fill(NONE)
 const CODES = new Uint8Array(16)
 for (const [value, digit] of [...'0123456789abcdef'].entries()) {

@@ -18,7 +18,7 @@ export interface KafkaLogOptions extends KafkaAccess {
   readonly topics?: readonly Topic[]
 }
 
-/** Of one append or one query as a whole; without a response by then, the call fails. */
+/** Time of one append or one query as a whole; without a response by then, the call fails. */
 const DEADLINE_MS = 2_000
 /** The least time left that is worth a retry. */
 const MIN_TRY_MS = 100

@@ -54,7 +54,7 @@ export class RecordPacker {
   }
 }
 
-/** Of this thread: undefined before the first use, since it reserves memory; null where there can be none. */
+/** Packer of this thread: undefined before the first use, since it reserves memory; null where there can be none. */
 let packer: RecordPacker | null | undefined
 
 /** One for each thread, made on first use; null where there can be none. */

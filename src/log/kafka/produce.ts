@@ -33,7 +33,7 @@ export interface ProduceQuery {
 const ALL_IN_SYNC = -1
 /** Size of the head of a batch, before its records. */
 const BATCH_HEAD_BYTES = 61
-/** Of the frame without names and batches; of a batch in it, without its topic's name. */
+/** Size of the request without names and batches; then of a partition in it, without its topic's name. */
 const FRAME_BYTES = 64
 const PARTITION_BYTES = 24
 

@@ -3,7 +3,7 @@
 import { mostBytesOf } from '../append-limits.ts'
 import type { NewRecord } from '../port.ts'
 
-/** Of a record without key and value, at most. */
+/** Upper bound of a record without key and value. */
 const RECORD_HEAD_BYTES = 24
 
 /** Upper bound of the bytes of a record. */
@@ -12,7 +12,7 @@ export const recordBound = (record: NewRecord): number =>
 
 /** Writes consecutive records. */
 export class RecordWriter {
-  /** Of the previous record: records come in runs of a key, which is then copied. */
+  /** Key of the previous record: records come in runs of a key, which is then copied. */
   private key: string | null = null
   private keyBytes = -1
   private keyAt = 0

@@ -12,7 +12,7 @@ export interface Lost {
   readonly directory: string
   /** Only segments after this ordinal are searched. */
   readonly behind: number
-  /** Of the current segment: copies belong to the same process. */
+  /** Header of the current segment: copies belong to the same process. */
   readonly header: SegmentHeader
   /** The missing record numbers: from `from`, below `to`. */
   readonly from: number

@@ -5,7 +5,7 @@ import { type FrameSubject, subjectIn, subjectOf } from './frame-subject.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
 const MAGIC = 0x32_4c_fe_ff
-/** Of frames without a checksum of their own, which occur inside packed frames only. */
+/** Magic number of frames without a checksum of their own, which occur inside packed frames only. */
 const UNSEALED_MAGIC = 0x33_4c_fe_ff
 /** The common start of both. */
 const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c])
@@ -198,7 +198,7 @@ export const unsealedEnd = (buffer: Buffer, at: number, limit: number, record: n
 export const packedOffset = (buffer: Buffer, at: number): number | null =>
   FRAME_TOPICS[buffer[at + 12]!] === 'packed' ? buffer.readDoubleLE(at + 24) : null
 
-/** Of the frame that begins at `at`, Unix milliseconds. */
+/** Time of the frame that begins at `at`, Unix milliseconds. */
 export const frameTimeMs = (buffer: Buffer, at: number): number => buffer.readDoubleLE(at + 40)
 
 /** Whether all bytes of the frame at `at` are loaded, if one begins there. */

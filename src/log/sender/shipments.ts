@@ -23,7 +23,7 @@ export interface Shipment {
   readonly topic: string
   readonly partition: number
   readonly records: SpooledEnvelope[]
-  /** Of values and keys, at most: the guaranteed size of a topic has little room for keys. */
+  /** Upper bound of values and keys: the guaranteed size of a topic has little room for keys. */
   bytes: number
   /** One record that would prevent the others from being packed. */
   readonly isAlone: boolean

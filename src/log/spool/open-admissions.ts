@@ -25,7 +25,7 @@ export interface NotedRecord extends Pick<Appended, 'id' | 'sequence'> {
   readonly subject: string
   readonly atMs: number
   readonly data: TextPieces
-  /** Of an admission that is open: its attempts so far. */
+  /** Attempts so far of an admission that is open. */
   attempts: readonly TextPieces[]
 }
 

@@ -58,7 +58,7 @@ export class SpoolWaiter implements ShipmentWaiter, NotedRecord {
     return `${this.idPrefix}${this.sequence}`
   }
 
-  /** Of the requests topic, whose open admissions are tracked. */
+  /** True for records of the requests topic, whose open admissions are tracked. */
   get observed(): boolean {
     return this.topic === 'requests'
   }

@@ -83,7 +83,7 @@ const scanSegment = (path: string, files: Files): Scan => {
   const bytes = files.readWhole(path)
   const records: StoredFrame[] = []
   const damages: { start: number; end: number }[] = []
-  /** By number: whichever copy of each is whole. */
+  /** Whole copy of each carried frame, by number. */
   const carried = new Map<number, StoredFrame>()
   let header: SegmentHeader | null = null
   let at = 0

@@ -44,7 +44,7 @@ export class ChunkTemplate {
   #of: Around | null = null
   /** The surroundings that the client gets instead; null: the same ones. */
   #shown: Around | null = null
-  /** The same as `#of`, with the start and end of a server-sent event. */
+  /** The surroundings of `#of`, with the start and end of a server-sent event. */
   #opening = ''
   #closing = ''
   #frameTail = ''

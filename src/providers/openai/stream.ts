@@ -26,7 +26,7 @@ const MOST_CHOICES = 1_024
 
 /** Which choices have begun, and which of them have their finish reason: with `n` above 1 they end one by one. */
 export class FinishOfChoices {
-  /** Of choice 0, which is the only one of nearly every stream: null before it has begun. */
+  /** Whether choice 0, the only one of nearly every stream, has ended; null: it has not begun. */
   #first: boolean | null = null
   #others: Map<number, boolean> | null = null
 

@@ -59,7 +59,7 @@ const DECLARES = ['tools', 'functions', 'mcp_servers', 'function_declarations', 
 
 const PREDICTED = counts('text', 'what it rejects of a prediction is billed as output, beyond the limit', 'prediction')
 
-/** By kind. The upstream of a kind without rows reads only the client's wire, or refuses unknown fields. */
+/** Vendor fields by kind. A kind without rows reads only the client's wire, or refuses unknown fields. */
 export const VENDOR_FIELDS: Readonly<Record<string, readonly VendorField[]>> = {
   openai: [PREDICTED],
   azure_openai: [PREDICTED],

@@ -71,7 +71,7 @@ export class OpenAccount {
    */
   unreportedFrom: number | null = null
   #reportingFrom: number | null = null
-  /** Of outcomes that charge it and are not recorded yet. */
+  /** Spool records, in order, of the outcomes that charge the account and are not recorded yet. */
   readonly #unrecorded: number[] = []
 
   constructor({ tenantId, budget, account, startMs, endMs, holder }: AccountOpening) {

@@ -14,7 +14,7 @@ export interface Charged extends Leases {
 }
 
 export interface Named<Entry> {
-  /** Of the accounts of the attempt, those that limit it. */
+  /** Accounts that limit the attempt. */
   readonly opens: OpenAccount[]
   /** Accounts that are no longer counted, to make room. */
   readonly dropped: readonly Entry[]

@@ -15,7 +15,7 @@ interface Given {
 const KEPT = 10_000
 
 export class FeedbackMeans {
-  /** By request and metric: a repeat replaces the earlier one. Oldest first. */
+  /** Feedback by request and metric, oldest first: a repeat replaces the earlier one. */
   readonly #given = new Map<string, Given>()
   #base: ReadonlyMap<string, FeedbackSum> = new Map()
   #changed = false

@@ -41,7 +41,7 @@ export interface Frame {
   /** 0: there are no observations. Grows by one with each renewal, within one process. */
   readonly number: number
   readonly atMs: number
-  /** By model id (a registry row belongs to one provider). Never throws; UNOBSERVED for one without a call. */
+  /** Signals of a model by its id (a registry row belongs to one provider). Never throws; UNOBSERVED without a call. */
   signals(modelId: string): Signals
 }
 

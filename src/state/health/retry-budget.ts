@@ -5,7 +5,7 @@ import { RollingPair } from '../../lib/collections/rolling-pair.ts'
 const BUCKETS = 10
 const BUCKET_MS = 1_000
 
-/** Of the last 10 s: further calls may be this share of the first ones, or this many. */
+/** Bound of the further calls of the last 10 s: this share of the first ones, or this many. */
 export interface BudgetRule {
   readonly share: number
   readonly least: number

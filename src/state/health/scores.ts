@@ -81,7 +81,7 @@ export interface PreparedScores {
   readonly feedback: Float64Array
 }
 
-/** Of candidates that are compared with each other; their `cost` is not used. */
+/** Prepares the scores of candidates that are compared with each other; their `cost` is not used. */
 export const preparedScores = (candidates: readonly Scored[], metric: LatencyMetric): PreparedScores => {
   const best = bestOf(candidates, metric)
   return {
@@ -138,7 +138,7 @@ const latencyScore = ({ signals }: Scored, best: Best, metric: LatencyMetric): n
 
 const healthScore = ({ signals }: Scored): number => (signals.breaker === 'open' ? 0 : rounded(signals.health))
 
-/** By distance, not by ratio: priorities may be zero or negative. */
+/** Score of a priority, by distance and not by ratio: priorities may be zero or negative. */
 const priorityScore = ({ priority }: Scored, best: Best): number => rounded(100 / (100 + (priority - best.priority)))
 
 const feedbackScore = ({ signals }: Scored): number =>

@@ -212,7 +212,7 @@ export class LogHistory {
     return offset === null ? null : this.#recordAt(offset)
   }
 
-  /** Of several copies the one that counted, else the newest. */
+  /** Record of the decision `id`: of several copies the one that counted, else the newest. */
   async #recordOf(id: string): Promise<LogRecord | null> {
     let found: LogRecord | null = null
     for (const offset of this.#index.candidates(id)) {

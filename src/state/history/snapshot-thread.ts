@@ -75,7 +75,7 @@ export const startSnapshots = (options: SnapshotOptions): Snapshots => new Snaps
 
 class SnapshotThread implements Snapshots {
   #worker: Worker | null
-  /** By number; null for a question whose caller no longer waits. */
+  /** Open requests by number; null: the caller no longer waits. */
   readonly #open = new Map<number, Open | null>()
   #asked = 0
   #next: number | null = null
@@ -85,7 +85,7 @@ class SnapshotThread implements Snapshots {
   #resting: Resting | null = null
   #look: ReturnType<typeof setInterval> | null = null
   #lastQuestionAtMs = Number.NEGATIVE_INFINITY
-  /** Of the stop that waits for the last snapshot. */
+  /** Resolves the stop that waits for the last snapshot. */
   #onLast: (() => void) | null = null
   #stopped: (() => void) | null = null
 

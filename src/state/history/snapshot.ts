@@ -21,7 +21,7 @@ const Count = t.Integer({ minimum: 0 })
 const Header = t.Object({
   gatelog_snapshot: t.Literal(1),
   fold_version: t.Integer(),
-  /** Of the build that wrote it; absent in snapshots of earlier builds. */
+  /** Event version of the build that wrote it; absent in snapshots of earlier builds. */
   event_version: t.Optional(t.Integer()),
   next: Count,
   tip: t.String({ pattern: '^[0-9a-f]{64}$' }),

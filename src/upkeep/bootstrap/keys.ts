@@ -24,7 +24,7 @@ export class BootstrapRefused extends Error {
 
 interface UsualKey {
   readonly scopes: readonly Scope[]
-  /** Of the environment: its text, when it is set. */
+  /** Variable of the environment that holds the text of the key, when it is set. */
   readonly variable: string
 }
 const USUAL = {
