@@ -134,7 +134,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
   'late-grants-leak': {
     file: 'src/state/budgets/request-budgets.ts',
     text: 'if (!this.#settled) entry.granted()',
-    planted: 'if (this.#asked.length > -1) entry.granted()',
+    planted: 'if (this.#requested.length > -1) entry.granted()',
   },
   // What a retired instance publishes late counts in addition to what was booked as its open amount.
   'retired-counts-twice': {
