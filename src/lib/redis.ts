@@ -16,6 +16,10 @@ export interface Redis {
    * Commands are carried out in the order in which they were sent.
    */
   call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown>
+  /** The bytes under a key; null: there is none. Deadline and errors as of `call`. */
+  bytes(key: string): Promise<Uint8Array | null>
+  /** Stores bytes that expire after so many whole milliseconds. Deadline and errors as of `call`. */
+  storeBytes(key: string, bytes: Uint8Array, ttlMs: number): Promise<void>
   /** Sends a command without a deadline, as long as there is a connection, however slow. Rejects like `call`. */
   callWithoutDeadline(command: string, args: string[]): Promise<unknown>
   /** Resolves at the first connection, or after `timeoutMs`. */
@@ -59,11 +63,23 @@ class Supervised implements Redis {
     void this.#connect()
   }
 
-  async call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown> {
+  call(command: string, args: string[], late?: (answer: unknown) => void): Promise<unknown> {
+    return this.#timed<unknown>((client) => client.send(command, args), late)
+  }
+
+  bytes(key: string): Promise<Uint8Array | null> {
+    return this.#timed((client) => client.getBuffer(key))
+  }
+
+  async storeBytes(key: string, bytes: Uint8Array, ttlMs: number): Promise<void> {
+    await this.#timed((client) => client.set(key, bytes, 'PX', ttlMs))
+  }
+
+  async #timed<Value>(send: (client: RedisClient) => Promise<Value>, late?: (answer: Value) => void): Promise<Value> {
     const client = this.#client
     if (client === null || this.problem !== null) throw new RedisUnavailable(this.problem ?? CLOSED)
-    const answer = client.send(command, args)
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    const answer = send(client)
+    const { promise, resolve, reject } = Promise.withResolvers<Value>()
     let isLate = false
     const timer = setTimeout(() => {
       isLate = true

@@ -12,6 +12,10 @@ export interface ContentKeys {
   seal(tenantId: string, about: string, content: string): Promise<{ keyId: string; sealed: string }>
   /** Null when it was erased. */
   open(tenantId: string, about: string, keyId: string, sealed: string): string | null
+  /** As `seal`, for content that is stored as bytes. */
+  sealBytes(tenantId: string, about: string, content: Uint8Array): Promise<{ keyId: string; sealed: Uint8Array }>
+  /** Null when it was erased, or when the key is not of the tenant. Throws for bytes that were not sealed so. */
+  openBytes(tenantId: string, about: string, keyId: string, sealed: Uint8Array): Uint8Array | null
   /**
    * Erases the keys of a tenant whose deletion, or erasure of content, is decided; returns how many. The sweep erases
    * those that could not be erased now.
@@ -21,7 +25,10 @@ export interface ContentKeys {
 
 export interface ContentKeyDeps {
   readonly live: Pick<LiveState, 'control'>
-  readonly dataKeys: Pick<DataKeyStore, 'make' | 'sealUnder' | 'open' | 'erase' | 'subjects' | 'followed'>
+  readonly dataKeys: Pick<
+    DataKeyStore,
+    'make' | 'sealUnder' | 'open' | 'sealBytesUnder' | 'openBytes' | 'erase' | 'subjects' | 'followed'
+  >
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
 }
@@ -57,12 +64,20 @@ export const createContentKeys = ({ live, dataKeys, nowMs, diagnostics }: Conten
     return keyId
   }
   const boundTo = (tenantId: string, about: string): string => JSON.stringify([tenantId, about])
+  const sealingKey = (tenantId: string): Promise<string> => {
+    const tenant = live.control.table('tenants').get(tenantId)
+    return keyOf(tenantId, subjectOf(tenantId, tenant?.content_erasures ?? 0))
+  }
   return {
     async seal(tenantId, about, content) {
-      const tenant = live.control.table('tenants').get(tenantId)
-      const keyId = await keyOf(tenantId, subjectOf(tenantId, tenant?.content_erasures ?? 0))
+      const keyId = await sealingKey(tenantId)
       return { keyId, sealed: dataKeys.sealUnder(keyId, boundTo(tenantId, about), content) }
     },
+    async sealBytes(tenantId, about, content) {
+      const keyId = await sealingKey(tenantId)
+      return { keyId, sealed: dataKeys.sealBytesUnder(keyId, boundTo(tenantId, about), content) }
+    },
+    openBytes: (tenantId, about, keyId, sealed) => dataKeys.openBytes(boundTo(tenantId, about), keyId, sealed),
     open: (tenantId, about, keyId, sealed) => dataKeys.open(boundTo(tenantId, about), keyId, sealed),
     async erase(tenantId) {
       sealing.delete(tenantId)

@@ -5,7 +5,16 @@ import { readEnvelope } from '../../log/envelope.ts'
 import type { LogRecord } from '../../log/port.ts'
 import { appendToKeys, recordOfKey } from './append.ts'
 import { KeyCache, readCachedKeys } from './cache.ts'
-import { newDataKey, openSecret, sealSecret, unwrapDataKey, type WrappingKey, wrapDataKey } from './crypto.ts'
+import {
+  newDataKey,
+  openBytes,
+  openSecret,
+  sealBytes,
+  sealSecret,
+  unwrapDataKey,
+  type WrappingKey,
+  wrapDataKey,
+} from './crypto.ts'
 import { byPurpose, type InstallationKeys, storedKeys } from './installation-keys.ts'
 import { KeyTopic } from './key-topic.ts'
 import { MasterKeyMissing, type MasterKeys, masterKeysFrom } from './master-keys.ts'
@@ -132,9 +141,17 @@ class Store implements DataKeyStore {
   }
 
   sealUnder(keyId: string, about: string, text: string): string {
+    return sealSecret(this.#sealing(keyId), keyId, about, text)
+  }
+
+  sealBytesUnder(keyId: string, about: string, bytes: Uint8Array): Uint8Array {
+    return sealBytes(this.#sealing(keyId), keyId, about, bytes)
+  }
+
+  #sealing(keyId: string): Uint8Array {
     const key = this.#held.get(keyId)?.key ?? null
     if (key === null) throw new Error(`the data key ${keyId} was erased meanwhile`)
-    return sealSecret(key, keyId, about, text)
+    return key
   }
 
   async #make(subject: string): Promise<{ keyId: string; key: Uint8Array }> {
@@ -195,6 +212,17 @@ class Store implements DataKeyStore {
   }
 
   open(subject: string, keyId: string, sealed: string): string | null {
+    const key = this.#opening(keyId)
+    return key === null ? null : openSecret(key, keyId, subject, sealed)
+  }
+
+  openBytes(about: string, keyId: string, sealed: Uint8Array): Uint8Array | null {
+    const key = this.#opening(keyId)
+    return key === null ? null : openBytes(key, keyId, about, sealed)
+  }
+
+  /** Null when the key was erased. */
+  #opening(keyId: string): Uint8Array | null {
     const held = this.#held.get(keyId)
     if (held === undefined) return null
     if (held.key === null) {
@@ -202,7 +230,7 @@ class Store implements DataKeyStore {
         ? new MasterKeyMissing(this.#masters.missing(held.wrapped))
         : new Error(`the data key ${keyId} is damaged`)
     }
-    return openSecret(held.key, keyId, subject, sealed)
+    return held.key
   }
 
   async erase(keyId: string): Promise<void> {

@@ -34,6 +34,10 @@ export interface DataKeyStore extends DataKeys {
   make(subject: string): Promise<string>
   /** Seals under an existing key; `open` opens it for the same `about`. */
   sealUnder(keyId: string, about: string, text: string): string
+  /** As `sealUnder`, for bytes; `openBytes` opens them for the same `about`. */
+  sealBytesUnder(keyId: string, about: string, bytes: Uint8Array): Uint8Array
+  /** Null when the key was erased. Throws for bytes that were not sealed so, or when the master key is not here. */
+  openBytes(about: string, keyId: string, sealed: Uint8Array): Uint8Array | null
   /** The keys whose subject has this prefix, the oldest first. */
   subjects(
     prefix: string,
