@@ -43,8 +43,11 @@ const usagePart = (json: string, usage: Usage | null): StreamPart => ({
 })
 
 /** Members of a delta that a client shows. */
-const isShown = (name: string, value: unknown): boolean =>
-  name !== 'role' && value !== null && value !== '' && !(Array.isArray(value) && value.length === 0)
+const SHOWN: ReadonlySet<string> = new Set([
+  ...['content', 'refusal', 'reasoning', 'reasoning_content', 'reasoning_details', 'thinking', 'audio', 'images'],
+])
+const isFilled = (value: unknown): boolean =>
+  value !== null && value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0)
 
 const partOf = (json: string): StreamPart => {
   const chunk: unknown = JSON.parse(json)
@@ -57,7 +60,7 @@ const partOf = (json: string): StreamPart => {
     if (!isObject(choice)) continue
     const delta = isObject(choice.delta) ? choice.delta : {}
     for (const [name, value] of Object.entries(delta)) {
-      if (!isShown(name, value)) continue
+      if (!SHOWN.has(name) || !isFilled(value)) continue
       content = true
       bytes += Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value))
     }
@@ -102,7 +105,7 @@ const choiceChunks = (choice: Members, place: number): Members[] => {
   const { logprobs } = choice
   const deltas: Members[] = [{ role: message.role ?? 'assistant' }]
   deltas.push(...cutMembers(message, BEFORE, MOST_PIECES))
-  const whole = Object.entries(message).filter(([name, value]) => !CUT.has(name) && isShown(name, value))
+  const whole = Object.entries(message).filter(([name, value]) => !CUT.has(name) && isFilled(value))
   if (whole.length > 0) deltas.push(Object.fromEntries(whole))
   // Probabilities are those of the tokens of a text, which are not known by words.
   const isScored = logprobs !== undefined && logprobs !== null
@@ -123,7 +126,7 @@ const cutMembers = (message: Members, names: readonly string[], mostPieces: numb
     const value = message[name]
     if (typeof value === 'string') {
       if (value !== '') byText.set(value, [...(byText.get(value) ?? []), name])
-    } else if (isShown(name, value) && value !== undefined) deltas.push({ [name]: value })
+    } else if (isFilled(value)) deltas.push({ [name]: value })
   }
   for (const [text, same] of byText)
     for (const piece of textCuts(text, mostPieces)) deltas.push(Object.fromEntries(same.map((name) => [name, piece])))

@@ -18,6 +18,8 @@ interface Item {
   readonly text: string
   readonly isLiteral: boolean
   readonly isCapital: boolean
+  /** An article stands in front of it, which may be a part of a name. */
+  readonly hasArticle: boolean
   /** The relation that a preposition in front of it names; '' without one. */
   readonly relation: string
 }
@@ -71,6 +73,7 @@ const compared = (left: ReadText, right: ReadText): UnlikeReason | null => {
       meanings += 1
     }
     if (a.isCapital !== b.isCapital && left.usesCapitals && right.usesCapitals) return 'name'
+    if (a.hasArticle !== b.hasArticle && (a.isCapital || b.isCapital)) return 'name'
     if (a.relation !== '' && b.relation !== '' && a.relation !== b.relation) return 'relation'
   }
   // One word for another is accepted only where the question is put in another way too.
@@ -160,32 +163,36 @@ const meaningFrame = (words: readonly string[], start: number, end: number): { s
 const itemsOf = (tokens: readonly Token[]): Pick<ReadText, 'items' | 'auxiliaries'> => {
   const items: Item[] = []
   const auxiliaries: string[] = []
-  let relation = ''
-  for (const { kind, text, isCapital, isAcronym } of tokens) {
-    if (kind === 'literal' || (isAcronym && isCommon(text))) {
-      items.push({ text: kind === 'literal' ? text : text.toUpperCase(), isLiteral: true, isCapital: false, relation })
-      relation = ''
+  let before = NOTHING_BEFORE
+  for (const token of tokens) {
+    const { kind, text } = token
+    const isNamed = kind === 'word' && token.isCapital
+    if (kind === 'literal' || (token.isAcronym && isCommon(text))) {
+      const literal = kind === 'literal' ? text : text.toUpperCase()
+      items.push({ text: literal, isLiteral: true, isCapital: false, ...before })
+    } else if (RELATIONS.has(text) && !isNamed) {
+      before = { relation: RELATIONS.get(text)!, hasArticle: false }
       continue
-    }
-    const isNamed = isCapital && text !== 'i'
-    const related = RELATIONS.get(text)
-    if (related !== undefined && !isNamed) {
-      relation = related
+    } else if (EMPTY_WORDS.has(text) && !isNamed) {
+      if (text === 'the') before = { ...before, hasArticle: true }
       continue
-    }
-    if (EMPTY_WORDS.has(text) && !isNamed) continue
-    if (AUXILIARIES.has(text) && !isNamed) {
+    } else if (AUXILIARIES.has(text) && !isNamed) {
       auxiliaries.push(text)
       continue
-    }
-    for (const word of (SAME_WORDS.get(text) ?? text).split(' ')) {
-      const isNumber = /^\d/.test(word) || word === '%'
-      items.push({ text: isNumber ? word : stemmed(word), isLiteral: isNumber, isCapital: isNamed, relation })
-      relation = ''
-    }
+    } else items.push(...wordItems(text, isNamed, before))
+    before = NOTHING_BEFORE
   }
   return { items, auxiliaries }
 }
+
+const NOTHING_BEFORE: Pick<Item, 'relation' | 'hasArticle'> = { relation: '', hasArticle: false }
+
+/** A word as what it stands for; the first item has what stood before the word. */
+const wordItems = (text: string, isCapital: boolean, before: Pick<Item, 'relation' | 'hasArticle'>): readonly Item[] =>
+  (SAME_WORDS.get(text) ?? text).split(' ').map((word, i) => {
+    const isLiteral = /^\d/.test(word) || word === '%'
+    return { text: isLiteral ? word : stemmed(word), isLiteral, isCapital, ...(i === 0 ? before : NOTHING_BEFORE) }
+  })
 
 /** In capitals it is another word: US, IT, WHO. */
 const isCommon = (word: string): boolean =>

@@ -44,6 +44,7 @@ export class MemoryStore {
   readonly #table: KeyTable
   readonly #recency: RecencyList
   readonly #names = new NamePool()
+  readonly #digest = Buffer.alloc(KEY_BYTES)
   readonly #first: Int32Array
   readonly #length: Int32Array
   readonly #hits: Uint32Array
@@ -132,7 +133,7 @@ export class MemoryStore {
       if (this.#mode[oldest] !== POINTER) this.#evicted += 1
       this.#drop(oldest)
     }
-    const digest = Buffer.from(key, 'hex')
+    const digest = this.#digestOf(key)
     const slot = this.#recency.add()
     this.#first[slot] = this.#arena.write(digest, bytes)
     this.#length[slot] = length
@@ -203,8 +204,14 @@ export class MemoryStore {
   }
 
   #slotOf(key: string): number {
-    const digest = Buffer.from(key, 'hex')
+    const digest = this.#digestOf(key)
     return this.#table.find(digest, (slot) => this.#arena.startsWith(this.#first[slot]!, digest))
+  }
+
+  /** In bytes that the next call overwrites. */
+  #digestOf(key: string): Uint8Array {
+    this.#digest.write(key, 'hex')
+    return this.#digest
   }
 
   #read(slot: number): Uint8Array {

@@ -1,0 +1,36 @@
+// Offers a million entries to a store and prints by how much the memory of this process grew.
+import { MemoryStore } from '../../../../src/inference/cache/store/memory-store.ts'
+import { FACTS, NOW_MS } from './stored-entry.ts'
+
+const BOUND_BYTES = 128 * 1024 * 1024
+const ENTRIES = 1_000_000
+
+const offer = (store: MemoryStore, from: number, to: number): void => {
+  const bytes = new Uint8Array(3_000)
+  const digest = Buffer.alloc(32)
+  for (let number = from; number < to; number++) {
+    const random = Math.imul(number + 1, 0x9e3779b1) >>> 0
+    digest.writeUInt32LE(random, 0)
+    digest.writeUInt32LE(number, 4)
+    store.put(digest.toString('hex'), FACTS, bytes.subarray(0, 300 + (random % 2_700)))
+  }
+}
+
+/** The least of several readings: the allocator returns what the collector frees after a while. */
+const residentBytes = async (): Promise<number> => {
+  let least = Number.POSITIVE_INFINITY
+  for (let reading = 0; reading < 20; reading++) {
+    Bun.gc(true)
+    await Bun.sleep(20)
+    least = Math.min(least, process.memoryUsage.rss())
+  }
+  return least
+}
+
+// What the program itself takes is there before.
+offer(new MemoryStore({ maxBytes: 1024 * 1024, maxEntryBytes: 8_192, nowMs: () => NOW_MS }), 0, ENTRIES)
+const before = await residentBytes()
+const store = new MemoryStore({ maxBytes: BOUND_BYTES, maxEntryBytes: 8_192, nowMs: () => NOW_MS })
+offer(store, 0, ENTRIES)
+const grownBytes = (await residentBytes()) - before
+console.log(JSON.stringify({ boundBytes: BOUND_BYTES, grownBytes, entries: store.size }))
