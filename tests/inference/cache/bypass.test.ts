@@ -44,17 +44,26 @@ describe('a request passes the cache by', () => {
 
   test('under a partition without a value', () => {
     const values = { key: 'key_1', user: null, session: 's' }
-    expect(partitionOf(['session', 'key'], values)).toEqual([['key', 'key_1'], ['session', 's']])
+    expect(partitionOf(['session', 'key'], values)).toEqual([
+      ['key', 'key_1'],
+      ['session', 's'],
+    ])
     expect(partitionOf(['key', 'user'], values)).toBeNull()
     expect(partitionOf([], values)).toEqual([])
   })
 })
 
 const bypassOf = (body: Record<string, unknown>, raw = JSON.stringify({ model: 'm', ...body }), maxBytes = 10_000) => {
-  const intent = readIntent(raw, JSON.parse(raw) as Record<string, unknown>, { get: () => null })
+  const intent = readIntent(raw, JSON.parse(raw) as Record<string, unknown>, { get: () => null, has: () => false })
   const { choices, outside, toolExecution } = intent
   return bodyBypass(
-    { raw: intent.raw, body: intent.body, choices, refersOutside: outside !== null, usesToolExecution: toolExecution !== null },
+    {
+      raw: intent.raw,
+      body: intent.body,
+      choices,
+      refersOutside: outside !== null,
+      usesToolExecution: toolExecution !== null,
+    },
     maxBytes,
   )
 }
@@ -68,7 +77,10 @@ describe('a body', () => {
     ['parts of text', user([{ type: 'text', text: 'https://a.example' }])],
     ['an inline picture', part({ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA', detail: 'low' } })],
     ['inline sound', part({ type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } })],
-    ['an inline file', part({ type: 'file', file: { file_data: 'data:application/pdf;base64,AA', filename: 'a.pdf' } })],
+    [
+      'an inline file',
+      part({ type: 'file', file: { file_data: 'data:application/pdf;base64,AA', filename: 'a.pdf' } }),
+    ],
     ['eight choices', { ...user('x'), n: 8 }],
     ['store: false', { ...user('x'), store: false }],
     ['null tools', { ...user('x'), tools: null, tool_choice: null }],
@@ -80,7 +92,15 @@ describe('a body', () => {
     ['tools', { ...user('x'), tools: [tool] }],
     ['tool_choice', { ...user('x'), tools: [tool], tool_choice: 'auto' }],
     ['tool_execution', { ...user('x'), tool_execution: { mode: 'manual' } }],
-    ['an earlier call', { messages: [{ role: 'assistant', content: null, tool_calls: [] }, { role: 'user', content: 'x' }] }],
+    [
+      'an earlier call',
+      {
+        messages: [
+          { role: 'assistant', content: null, tool_calls: [] },
+          { role: 'user', content: 'x' },
+        ],
+      },
+    ],
     ['the result of a tool', { messages: [{ role: 'tool', tool_call_id: 'c', content: 'x' }] }],
   ])('with %s bypasses as tools', (_, body) => {
     expect(bypassOf(body)).toBe('tools')
@@ -92,7 +112,15 @@ describe('a body', () => {
     ['a file by id', part({ type: 'file', file: { file_id: 'file-1' } })],
     ['a file in a bucket', part({ type: 'file', file: { url: 'gs://bucket/a.pdf' } })],
     ['a video by address', part({ type: 'video_url', video_url: { url: 'https://a.example/v.mp4' } })],
-    ['an earlier spoken answer', { messages: [{ role: 'assistant', audio: { id: 'audio_1' } }, { role: 'user', content: 'x' }] }],
+    [
+      'an earlier spoken answer',
+      {
+        messages: [
+          { role: 'assistant', audio: { id: 'audio_1' } },
+          { role: 'user', content: 'x' },
+        ],
+      },
+    ],
     ['nine choices', { ...user('x'), n: 9 }],
     ['store: true', { ...user('x'), store: true }],
     ['a search of the vendor', { ...user('x'), web_search_options: {} }],

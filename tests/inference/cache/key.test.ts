@@ -9,7 +9,7 @@ type Body = Record<string, unknown>
 
 const DIGEST_KEY = new Uint8Array(32).fill(5)
 const FIELDS: KeyFields = { tenantId: 'ten_a', scope: null, model: 'm', policy: 'built_in', partition: [] }
-const HEADERS = { get: () => null }
+const HEADERS = { get: () => null, has: () => false }
 
 /** The exact key of a body as a client sends it. */
 const keyOf = (body: Body, fields: KeyFields = FIELDS, text = JSON.stringify(body)): string => {
@@ -48,7 +48,11 @@ const VALUES: Record<string, fc.Arbitrary<unknown>> = {
   tool_choice: fc.constantFrom('none', 'auto', 'required'),
   parallel_tool_calls: fc.boolean(),
   tool_execution: fc.constantFrom({ mode: 'manual' }, { mode: 'automatic' }, {}),
-  response_format: fc.constantFrom({ type: 'text' }, { type: 'json_object' }, { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'object' } } }),
+  response_format: fc.constantFrom(
+    { type: 'text' },
+    { type: 'json_object' },
+    { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'object' } } },
+  ),
   seed: fc.integer(),
   stop: fc.oneof(word, fc.array(word, { minLength: 1, maxLength: 3 })),
   n: fc.integer({ min: 1, max: 128 }),
@@ -68,7 +72,9 @@ for (const name of UNKNOWN) VALUES[name] = fc.jsonValue({ maxDepth: 2 })
 const differs = (left: unknown, right: unknown): boolean => canonicalJson(left) !== canonicalJson(right)
 
 /** Drawn once: making values is most of the time of a case. */
-const POOLS = new Map(Object.entries(VALUES).map(([name, values]) => [name, fc.sample(values, { numRuns: 60, seed: 7 })]))
+const POOLS = new Map(
+  Object.entries(VALUES).map(([name, values]) => [name, fc.sample(values, { numRuns: 60, seed: 7 })]),
+)
 
 /** Draws from the pools, the same for the same seed. */
 class Draw {
@@ -107,7 +113,11 @@ const without = (body: Body, name: string): Body =>
 const shuffled = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(shuffled)
   if (value === null || typeof value !== 'object') return value
-  return Object.fromEntries(Object.entries(value).reverse().map(([key, member]) => [key, shuffled(member)]))
+  return Object.fromEntries(
+    Object.entries(value)
+      .reverse()
+      .map(([key, member]) => [key, shuffled(member)]),
+  )
 }
 
 describe('the exact key', () => {
@@ -149,7 +159,10 @@ describe('the exact key', () => {
   })
 
   test('the order of messages and of list items counts', () => {
-    const [a, b] = [{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }]
+    const [a, b] = [
+      { role: 'user', content: 'a' },
+      { role: 'user', content: 'b' },
+    ]
     expect(keyOf({ model: 'm', messages: [a, b] })).not.toBe(keyOf({ model: 'm', messages: [b, a] }))
     expect(keyOf({ model: 'm', messages: [a], stop: ['x', 'y'] })).not.toBe(
       keyOf({ model: 'm', messages: [a], stop: ['y', 'x'] }),
@@ -157,7 +170,10 @@ describe('the exact key', () => {
   })
 
   test('shorthands are the messages that they stand for', () => {
-    const messages = [{ role: 'system', content: 's' }, { role: 'user', content: 'u' }]
+    const messages = [
+      { role: 'system', content: 's' },
+      { role: 'user', content: 'u' },
+    ]
     expect(keyOf({ model: 'm', system: 's', prompt: 'u' })).toBe(keyOf({ model: 'm', messages }))
   })
 
@@ -231,7 +247,10 @@ describe('the partition of likeness', () => {
   const likeness = (body: Body, fields = FIELDS) =>
     cacheKeys(DIGEST_KEY, fields, { raw: JSON.stringify(body), body }, true).likeness
   const ask = (content: unknown, before = 's') => ({
-    messages: [{ role: 'system', content: before }, { role: 'user', content }],
+    messages: [
+      { role: 'system', content: before },
+      { role: 'user', content },
+    ],
   })
 
   test('only the text of the last user message may differ', () => {
@@ -241,7 +260,12 @@ describe('the partition of likeness', () => {
       { ...ask('one'), temperature: 0 },
       ask([{ type: 'text', text: 'one' }]),
       { messages: [...ask('one').messages, { role: 'assistant', content: 'prefill' }] },
-      { messages: [{ role: 'system', content: 's' }, { role: 'user', content: 'one', name: 'ada' }] },
+      {
+        messages: [
+          { role: 'system', content: 's' },
+          { role: 'user', content: 'one', name: 'ada' },
+        ],
+      },
     ].map((body) => likeness(body)!.partition)
     expect(new Set([likeness(ask('one'))!.partition, ...others]).size).toBe(others.length + 1)
     expect(likeness(ask('one'), { ...FIELDS, tenantId: 'ten_b' })!.partition).not.toBe(likeness(ask('one'))!.partition)

@@ -34,7 +34,16 @@ describe('a longer conversation keeps the answer of a shorter one', () => {
     ['reasoning of its own', { role: 'assistant', content: 'yes', reasoning_content: 'because' }],
     ['a spoken answer', { role: 'assistant', content: 'yes', audio: { id: 'a' } }],
     ['a refusal', { role: 'assistant', content: 'yes', refusal: 'no' }],
-    ['two parts', { role: 'assistant', content: [{ type: 'text', text: 'y' }, { type: 'text', text: 'es' }] }],
+    [
+      'two parts',
+      {
+        role: 'assistant',
+        content: [
+          { type: 'text', text: 'y' },
+          { type: 'text', text: 'es' },
+        ],
+      },
+    ],
   ])('and never what a client merely claims: %s', (_, claimed) => {
     expect(kept(claimed)).toEqual([])
   })
@@ -45,7 +54,9 @@ describe('a longer conversation keeps the answer of a shorter one', () => {
   })
 
   test('a refusal is kept as a refusal', () => {
-    expect(kept({ role: 'assistant', content: null, refusal: 'no' }, { content: null, refusal: 'no' })).toEqual(['stored'])
+    expect(kept({ role: 'assistant', content: null, refusal: 'no' }, { content: null, refusal: 'no' })).toEqual([
+      'stored',
+    ])
     expect(kept({ role: 'assistant', content: 'no' }, { content: null, refusal: 'no' })).toEqual([])
   })
 })

@@ -86,3 +86,24 @@ test('a key that a copy of the topic brings back, and those of a deleted tenant,
   expect(dataKeys.ids).toEqual(new Set([sealed[2]!.keyId]))
   expect(content.open('ten_c', 'req', sealed[2]!.keyId, sealed[2]!.sealed)).toBe('c')
 })
+
+// docs/behaviour.md: "Retention and erasure"
+test('content that is stored as bytes: sealed under the same key, for one owner of one tenant, and gone with an erasure', async () => {
+  const log = memoryLog({ nowMs })
+  await begin(log)
+  const world = await openWorld(log.view())
+  const { queue, content } = world
+  for (const slug of ['a', 'b']) await queue.commit(createTenant(slug))
+  const bytes = crypto.getRandomValues(new Uint8Array(500))
+  const { keyId, sealed } = await content.sealBytes('ten_a', 'entry_1', bytes)
+  const text = await content.seal('ten_a', 'entry_1', 'text')
+  expect(text.keyId).toBe(keyId)
+  expect(new Uint8Array(content.openBytes('ten_a', 'entry_1', keyId, sealed)!)).toEqual(bytes)
+  expect(() => content.openBytes('ten_a', 'entry_2', keyId, sealed)).toThrow()
+  expect(() => content.openBytes('ten_b', 'entry_1', keyId, sealed)).toThrow()
+  expect(() => content.openBytes('ten_a', 'entry_1', keyId, sealed.subarray(1))).toThrow()
+  expect(() => content.openBytes('ten_a', 'entry_1', keyId, Buffer.from(text.sealed, 'base64'))).toThrow()
+  await eraseContent(world, 'ten_a')
+  await content.erase('ten_a')
+  expect(content.openBytes('ten_a', 'entry_1', keyId, sealed)).toBeNull()
+})

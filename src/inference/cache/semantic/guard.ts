@@ -2,9 +2,18 @@
 // without, or London to Paris from Paris to London; this does, and rather refuses than guesses. Pure.
 //
 // A text is read as the kind of request that it is and the list of what it is about: numbers, units, negations, names,
-// quoted text, code and addresses to the letter, other words by their stems. Both have to be equal, in order. Courtesies
-// and the usual forms of a question are passed over.
-import { ASKING, AUXILIARIES, EMPTY_WORDS, MEANING_OF, QUESTION_WORDS, RELATIONS, SAME_WORDS, stemOf } from './english.ts'
+// quoted text, code and addresses to the letter, other words by their stems. Both have to be equal, in order.
+// Courtesies and the usual forms of a question are passed over.
+import {
+  ASKING,
+  AUXILIARIES,
+  EMPTY_WORDS,
+  MEANING_OF,
+  QUESTION_WORDS,
+  RELATIONS,
+  SAME_WORDS,
+  stemOf,
+} from './english.ts'
 import { endingOf, openingOf, type RequestKind } from './phrases.ts'
 import { type Token, tokensOf } from './tokens.ts'
 

@@ -26,9 +26,7 @@ const SIGN = /[^\s\p{L}\p{N}]/u
 /** Letters with signs of code behind or between them. */
 const SIGNED_WORD = /\p{L}+(?:[\d_/\\.=<>{}()[\]#+*&|^~@]+\p{L}*)+/u
 const SCANNER = new RegExp(
-  [FENCE, INLINE_CODE, QUOTED, ADDRESS, SIGNED_WORD, NUMBER, WORD, SIGN]
-    .map(({ source }) => `(${source})`)
-    .join('|'),
+  [FENCE, INLINE_CODE, QUOTED, ADDRESS, SIGNED_WORD, NUMBER, WORD, SIGN].map(({ source }) => `(${source})`).join('|'),
   'giu',
 )
 const PUNCTUATION = /^[.,;:!?…\-–—"'()]$/

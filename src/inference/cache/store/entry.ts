@@ -118,7 +118,9 @@ const factsOf = (head: Head): EntryFacts => ({
 const boundTo = (key: string, facts: EntryFacts): string =>
   JSON.stringify(['cache-entry', VERSION, key, { ...headOf(facts, ''), content_key: undefined }])
 
-/** The plain content of an entry within a bound: the oldest kept turns go first. Null: the answer alone is too large. */
+/**
+ * The plain content of an entry within a bound: the oldest kept turns go first. Null: the answer alone is too large.
+ */
 export const packEntry = (content: EntryContent, maxBytes: number): Uint8Array | null => {
   for (let turns = content.turns.length; turns >= 0; turns = turns === 0 ? -1 : turns >> 1) {
     const bytes = packed({ ...content, turns: content.turns.slice(0, turns) })

@@ -201,7 +201,10 @@ describe('a whole answer as a stream', () => {
     const json = answer(
       [
         choice({ content: 'a b' }, { logprobs: { content: [{ token: 'a' }, { token: ' b' }] } }),
-        choice({ content: null, refusal: 'I cannot.', annotations: [{ type: 'x' }] }, { index: 1, native_finish_reason: 'end' }),
+        choice(
+          { content: null, refusal: 'I cannot.', annotations: [{ type: 'x' }] },
+          { index: 1, native_finish_reason: 'end' },
+        ),
       ],
       { system_fingerprint: 'fp', citations: ['u'], usage: { total_tokens: 7 } },
     )

@@ -12,7 +12,8 @@ import { CONTENT, FACTS, keyOf, NOW_MS, sealed, TestKeys } from './stored-entry.
 
 const KEY = keyOf(1)
 const FOR = { tenantId: 'ten_a', nowMs: NOW_MS, flushes: new FlushBook() }
-const missOf = (keys: TestKeys, bytes: Uint8Array, key = KEY, more = {}) => openEntry(keys, key, bytes, { ...FOR, ...more }).miss
+const missOf = (keys: TestKeys, bytes: Uint8Array, key = KEY, more = {}) =>
+  openEntry(keys, key, bytes, { ...FOR, ...more }).miss
 
 describe('an entry', () => {
   test('opens under its key for its tenant, with all that it was made of', async () => {
@@ -61,7 +62,10 @@ describe('an entry', () => {
     const rewritten = (change: object) => {
       const at = line(own)
       const head = JSON.parse(Buffer.from(own.subarray(16, at)).toString()) as object
-      return Buffer.concat([Buffer.from(`gatelog-cache/1 ${JSON.stringify({ ...head, ...change })}\n`), own.subarray(at)])
+      return Buffer.concat([
+        Buffer.from(`gatelog-cache/1 ${JSON.stringify({ ...head, ...change })}\n`),
+        own.subarray(at),
+      ])
     }
     const forged = fc.oneof(
       fc.tuple(fc.nat({ max: own.length - 1 }), fc.integer({ min: 1, max: 255 })).map(([at, flip]) => {
@@ -73,7 +77,9 @@ describe('an entry', () => {
       fc.uint8Array({ minLength: 1, maxLength: 20 }).map((more) => Buffer.concat([own, more])),
       fc.uint8Array({ maxLength: 400 }).map((bytes) => Buffer.from(bytes)),
       fc.constantFrom(...others).map((bytes) => Buffer.from(bytes)),
-      fc.constantFrom(...others).map((bytes) => Buffer.concat([own.subarray(0, line(own)), bytes.subarray(line(bytes))])),
+      fc
+        .constantFrom(...others)
+        .map((bytes) => Buffer.concat([own.subarray(0, line(own)), bytes.subarray(line(bytes))])),
       fc
         .constantFrom<object>(
           { expires_ms: NOW_MS + 10_000_000 },
@@ -86,7 +92,9 @@ describe('an entry', () => {
           { rule: undefined },
         )
         .map(rewritten),
-      fc.constant(Buffer.from(Buffer.from(own).toString('latin1').replace('gatelog-cache/1', 'gatelog-cache/0'), 'latin1')),
+      fc.constant(
+        Buffer.from(Buffer.from(own).toString('latin1').replace('gatelog-cache/1', 'gatelog-cache/0'), 'latin1'),
+      ),
     )
     fc.assert(
       fc.property(forged, (bytes) => {

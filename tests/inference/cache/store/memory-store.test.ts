@@ -126,7 +126,10 @@ describe('the memory store', () => {
   test('1,000,000 entries offered: the memory of the process stays within 5 % of the bound', async () => {
     const script = join(import.meta.dir, 'offered-entries.ts')
     const child = Bun.spawn([process.execPath, script], { stdout: 'pipe', stderr: 'inherit' })
-    const { boundBytes, grownBytes, entries } = JSON.parse(await new Response(child.stdout).text()) as Record<string, number>
+    const { boundBytes, grownBytes, entries } = JSON.parse(await new Response(child.stdout).text()) as Record<
+      string,
+      number
+    >
     expect(entries).toBeGreaterThan(10_000)
     expect(grownBytes! / boundBytes!).toBeGreaterThan(0.95)
     expect(grownBytes! / boundBytes!).toBeLessThan(1.05)

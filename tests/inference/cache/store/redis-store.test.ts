@@ -16,8 +16,9 @@ const open: Redis[] = []
 
 beforeAll(async () => {
   server = await startRedis()
-  proxy = await startTcpProxy()
-  proxy.to = Number(new URL(server.url).port)
+  const through = await startTcpProxy()
+  through.to = Number(new URL(server.url).port)
+  proxy = through
   direct = new RedisClient(server.url)
 })
 afterEach(async () => {

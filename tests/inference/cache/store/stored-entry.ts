@@ -26,7 +26,10 @@ export const FACTS: EntryFacts = {
 }
 
 export const CONTENT: EntryContent = {
-  answer: { form: 'whole', json: JSON.stringify({ id: 'a', choices: [{ message: { content: 'hello '.repeat(200) } }] }) },
+  answer: {
+    form: 'whole',
+    json: JSON.stringify({ id: 'a', choices: [{ message: { content: 'hello '.repeat(200) } }] }),
+  },
   finishReason: 'stop',
   promptTokens: 3,
   completionTokens: 4,
