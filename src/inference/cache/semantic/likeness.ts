@@ -22,14 +22,17 @@ export interface LikenessResult {
   readonly refused: (Likely & { readonly reason: UnlikeReason }) | null
 }
 
-/** The nearest entry that the guard accepts. */
-export const mostAlike = (index: Pick<VectorIndex, 'search'>, query: LikenessQuery): LikenessResult => {
+/** The nearest entry that the guard accepts. Entries that are gone leave the index. */
+export const mostAlike = (index: Pick<VectorIndex, 'search' | 'remove'>, query: LikenessQuery): LikenessResult => {
   const { partition, text, vector, similarity, textOf } = query
   const wanted = readText(text)
   let refused: LikenessResult['refused'] = null
   for (const likely of index.search(partition, vector, similarity, MOST_COMPARED)) {
     const stored = textOf(likely.key)
-    if (stored === null) continue
+    if (stored === null) {
+      index.remove(likely.key)
+      continue
+    }
     const reason = unlikeBy(wanted, readText(stored))
     if (reason === null) return { hit: likely, refused }
     refused ??= { ...likely, reason }

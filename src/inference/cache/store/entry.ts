@@ -1,7 +1,8 @@
 // The form in which an answer is stored, in memory and in Redis: a line of facts that can be read without a key, then
 // the sealed content. The seal also authenticates the line, the tenant and the key, so that an entry which was forged,
 // cut, swapped or copied to another key does not open.
-import { type Static, t, Value } from '../../../lib/schema/schema.ts'
+import { type Static, TypeCompiler, t } from '../../../lib/schema/schema.ts'
+import type { Usage } from '../../../providers/port.ts'
 import type { ContentKeys } from '../../../state/data-keys/content-keys.ts'
 import type { EntrySubject, FlushBook } from '../flush.ts'
 import type { RecordedAnswer } from '../replay/recorded.ts'
@@ -36,6 +37,8 @@ const Head = t.Object({
   height: t.Integer(),
 })
 type Head = Static<typeof Head>
+/** Compiled: every hit reads one. */
+const HEAD_CHECK = TypeCompiler.Compile(Head)
 
 /** What is known of an entry without opening it. */
 export interface EntryFacts extends EntrySubject {
@@ -52,10 +55,11 @@ export interface EntryFacts extends EntrySubject {
 export interface StoredAnswer {
   readonly answer: RecordedAnswer
   readonly finishReason: string
+  /** As the provider reported it. */
+  readonly usage: Usage | null
+  /** As they were recorded: estimates where the provider reports none. */
   readonly promptTokens: number | null
   readonly completionTokens: number | null
-  readonly cachedPromptTokens: number | null
-  readonly reasoningTokens: number | null
   /** The cost of its request; null: no price was known. */
   readonly costNanoUsd: number | null
   readonly latencyMs: number
@@ -155,7 +159,7 @@ const readHead = (bytes: Uint8Array): { value: Head; end: number } | null => {
   if (!line.startsWith(HEAD)) return null
   try {
     const value: unknown = JSON.parse(line.slice(HEAD.length))
-    return Value.Check(Head, value) ? { value, end } : null
+    return HEAD_CHECK.Check(value) ? { value, end } : null
   } catch {
     return null // damaged
   }

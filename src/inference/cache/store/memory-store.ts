@@ -11,16 +11,16 @@ import { NamePool } from './name-pool.ts'
 import { RECENCY_BYTES, RecencyList } from './recency-list.ts'
 
 const BLOCK_BYTES = 256
-/** An entry takes two blocks at least: shorter ones reach the bound of entries before that of bytes. */
-const BLOCKS_AN_ENTRY = 2
+/** An entry takes four blocks at least: shorter ones reach the bound of entries before that of bytes. */
+const BLOCKS_AN_ENTRY = 4
 const KEY_BYTES = 32
 const MODES: readonly CacheMode[] = ['exact', 'prefix', 'semantic']
 /** In place of a mode: the bytes are the key of the entry that keeps the answer. */
 const POINTER = MODES.length
 /** Tenant, model, provider, endpoint scope, key. */
 const NAMES = 5
-/** First block, length, hits, hash of the origin; creation and expiry; names; mode. */
-const SLOT_BYTES = 4 * 4 + 2 * 8 + NAMES * 4 + 1
+/** First block, length, hits, hash of the origin, expiry; names; mode. */
+const SLOT_BYTES = 5 * 4 + NAMES * 4 + 1
 
 export interface MemoryStoreDeps {
   readonly maxBytes: number
@@ -49,8 +49,8 @@ export class MemoryStore {
   readonly #length: Int32Array
   readonly #hits: Uint32Array
   readonly #origin: Int32Array
-  readonly #created: Float64Array
-  readonly #expires: Float64Array
+  /** Seconds since 1970, rounded up: the entry itself knows the millisecond. */
+  readonly #expires: Uint32Array
   readonly #nameOf: Int32Array
   readonly #mode: Uint8Array
   #entries = 0
@@ -68,8 +68,7 @@ export class MemoryStore {
     this.#length = new Int32Array(slots)
     this.#hits = new Uint32Array(slots)
     this.#origin = new Int32Array(slots)
-    this.#created = new Float64Array(slots)
-    this.#expires = new Float64Array(slots)
+    this.#expires = new Uint32Array(slots)
     this.#nameOf = new Int32Array(slots * NAMES)
     this.#mode = new Uint8Array(slots)
   }
@@ -93,7 +92,7 @@ export class MemoryStore {
   get(key: string): Uint8Array | null {
     const slot = this.#slotOf(key)
     if (slot < 0) return null
-    if (this.#expires[slot]! <= this.deps.nowMs()) {
+    if (this.#isExpired(slot)) {
       this.#drop(slot)
       return null
     }
@@ -139,8 +138,7 @@ export class MemoryStore {
     this.#length[slot] = length
     this.#hits[slot] = 0
     this.#origin[slot] = hashOf(facts.originId)
-    this.#created[slot] = facts.createdMs
-    this.#expires[slot] = facts.expiresMs
+    this.#expires[slot] = Math.ceil(facts.expiresMs / 1_000)
     this.#mode[slot] = mode
     const names = [facts.tenantId, facts.model, facts.provider, facts.endpoint, facts.keyId]
     for (let i = 0; i < NAMES; i++) this.#nameOf[slot * NAMES + i] = this.#names.take(names[i]!)
@@ -193,7 +191,7 @@ export class MemoryStore {
     for (const slot of this.#recency.slots()) {
       if (found.length >= limit) break
       if (this.#mode[slot] === POINTER) continue
-      if (!matches(this.#subjectOf(slot)) || this.#expires[slot]! <= this.deps.nowMs()) continue
+      if (!matches(this.#subjectOf(slot)) || this.#isExpired(slot)) continue
       const bytes = this.#read(slot)
       const facts = readFacts(bytes)
       if (facts === null) continue
@@ -206,6 +204,10 @@ export class MemoryStore {
   #slotOf(key: string): number {
     const digest = this.#digestOf(key)
     return this.#table.find(digest, (slot) => this.#arena.startsWith(this.#first[slot]!, digest))
+  }
+
+  #isExpired(slot: number): boolean {
+    return this.#expires[slot]! * 1_000 <= this.deps.nowMs()
   }
 
   /** In bytes that the next call overwrites. */

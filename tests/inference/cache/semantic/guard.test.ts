@@ -99,5 +99,6 @@ describe('the nearest stored message', () => {
     expect(mostAlike(index, { ...query, partition: 'q', textOf }).hit).toBeNull()
     expect(mostAlike(index, { ...query, similarity: 0.999, textOf }).hit).toBeNull()
     expect(mostAlike(index, { ...query, textOf: () => null }).hit).toBeNull()
+    expect(index.size).toBe(0)
   })
 })
