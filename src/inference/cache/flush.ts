@@ -44,19 +44,24 @@ export const isCovered = ({ scope, tenantId, target }: Flush, entry: EntrySubjec
     case 'endpoint':
       return sameName(entry.endpoint, target)
     case 'key':
-      return entry.keyId === target
+      return sameName(entry.keyId, target)
     case 'prefix':
     case 'semantic':
       return entry.mode === scope
   }
 }
 
-/** Beyond so many different targets the oldest are merged into one flush of everything below them. */
+/** Beyond so many different covers the oldest is merged into a flush of everything below it. */
 const MOST_FLUSHES = 4_096
 
-/** The flushes in force, by what they cover: of the same cover the newest alone counts. */
+/** What one flush covers, as a text that is the same for the same cover. */
+const coverOf = (scope: FlushScope, tenantId: string | null, target: string | null): string =>
+  `${scope}\n${tenantId ?? ''}\n${target?.toLowerCase() ?? ''}`
+
+/** The flushes in force: of the same cover the newest alone counts. */
 export class FlushBook {
-  readonly #newest = new Map<string, { readonly flush: Flush; readonly height: number }>()
+  /** Cover -> height, the oldest flush first. */
+  readonly #newest = new Map<string, number>()
   /** Entries below it are dead, whatever they are. */
   #floor = 0
 
@@ -65,17 +70,17 @@ export class FlushBook {
   }
 
   /** `height`: of the decision, rising. */
-  add(flush: Flush, height: number): void {
-    if (flush.scope === 'all' && flush.tenantId === null) {
+  add({ scope, tenantId, target }: Flush, height: number): void {
+    if (scope === 'all' && tenantId === null) {
       this.#floor = Math.max(this.#floor, height)
       this.#newest.clear()
       return
     }
-    const cover = JSON.stringify([flush.scope, flush.tenantId, flush.target?.toLowerCase() ?? null])
+    const cover = coverOf(scope, tenantId, target)
     this.#newest.delete(cover)
-    this.#newest.set(cover, { flush, height })
+    this.#newest.set(cover, height)
     if (this.#newest.size <= MOST_FLUSHES) return
-    const [[oldest, { height: below }]] = this.#newest as unknown as [[string, { height: number }]]
+    const [[oldest, below]] = this.#newest as unknown as [[string, number]]
     this.#newest.delete(oldest)
     this.#floor = Math.max(this.#floor, below)
   }
@@ -83,8 +88,23 @@ export class FlushBook {
   /** Whether an entry of a request that was admitted at this height is dead. */
   isDead(entry: EntrySubject, height: number): boolean {
     if (height < this.#floor) return true
-    for (const { flush, height: flushed } of this.#newest.values())
-      if (height < flushed && isCovered(flush, entry)) return true
-    return false
+    if (this.#newest.size === 0) return false
+    const { tenantId, model, provider, endpoint, keyId, mode } = entry
+    const isFlushed = (scope: FlushScope, target: string | null): boolean =>
+      this.#isAbove(height, coverOf(scope, null, target)) || this.#isAbove(height, coverOf(scope, tenantId, target))
+    return (
+      this.#isAbove(height, coverOf('all', tenantId, null)) ||
+      this.#isAbove(height, coverOf('tenant', tenantId, null)) ||
+      isFlushed('model', model) ||
+      isFlushed('provider', provider) ||
+      isFlushed('key', keyId) ||
+      (endpoint !== null && isFlushed('endpoint', endpoint)) ||
+      (mode !== 'exact' && isFlushed(mode, null))
+    )
+  }
+
+  #isAbove(height: number, cover: string): boolean {
+    const flushed = this.#newest.get(cover)
+    return flushed !== undefined && height < flushed
   }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
 import { type EntrySubject, type Flush, FlushBook, isCovered } from '../../../src/inference/cache/flush.ts'
 
 const ENTRY: EntrySubject = {
@@ -55,6 +56,36 @@ describe('the book of flushes', () => {
     book.add(flush('model', 'GPT-SMALL'), 9)
     expect(book.isDead(ENTRY, 8)).toBe(true)
     expect(book.size).toBe(1)
+  })
+
+  test('agrees with what each flush covers by itself', () => {
+    const name = fc.constantFrom('a', 'B', 'b', 'c')
+    const nullable = fc.option(name)
+    const mode = fc.constantFrom('exact' as const, 'prefix' as const, 'semantic' as const)
+    const subject = fc.record({ tenantId: name, mode, model: name, provider: name, endpoint: nullable, keyId: name })
+    const targeted = fc.record({
+      scope: fc.constantFrom('model' as const, 'provider' as const, 'endpoint' as const, 'key' as const),
+      tenantId: nullable,
+      target: name,
+    })
+    const wide = fc.record({
+      scope: fc.constantFrom('all' as const, 'tenant' as const, 'prefix' as const, 'semantic' as const),
+      tenantId: nullable,
+      target: fc.constant(null),
+    })
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(targeted, wide), { maxLength: 6 }),
+        subject,
+        fc.nat({ max: 7 }),
+        (all, entry, at) => {
+          const book = new FlushBook()
+          for (const [i, each] of all.entries()) book.add(each, i + 1)
+          expect(book.isDead(entry, at)).toBe(all.some((each, i) => at < i + 1 && isCovered(each, entry)))
+        },
+      ),
+      { numRuns: 5_000 },
+    )
   })
 
   test('a flush of everything takes the place of all before it', () => {
