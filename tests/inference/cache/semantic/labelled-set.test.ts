@@ -1,4 +1,4 @@
-// What the guard and the static table make of labelled pairs. The figures of docs/cache.md are printed here.
+// What the guard and the static table make of labelled pairs. The figures of each class are printed.
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { DEFAULT_SIMILARITY } from '../../../../src/inference/cache/rule.ts'
 import { readText, unlikeBy } from '../../../../src/inference/cache/semantic/guard.ts'
