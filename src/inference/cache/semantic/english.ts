@@ -5,7 +5,7 @@ const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/
 
 /** Words that may be added, removed or changed without a change of meaning. All others are content. */
 export const EMPTY_WORDS: ReadonlySet<string> = words(`
-  a an the this that these those is are am be being do does have has i me my we us our it its there and some any
+  a an the this that these those is are am be being do does have has i me my we us our it its there and
   please just really actually exactly basically simply kindly also then so
 `)
 
@@ -17,9 +17,9 @@ export const RELATIONS: ReadonlyMap<string, string> = new Map([
   ['for', 'for'],
   ['with', 'with'],
   ['using', 'with'],
-  ['in', 'place'],
-  ['on', 'place'],
-  ['at', 'place'],
+  ['in', 'in'],
+  ['on', 'on'],
+  ['at', 'at'],
   ['of', ''],
 ])
 

@@ -43,7 +43,7 @@ export interface ReadText {
   readonly auxiliaries: readonly string[]
   /** All words, those without meaning included. */
   readonly words: readonly string[]
-  /** Its writer uses capitals within sentences. */
+  /** Its writer uses capitals. */
   readonly usesCapitals: boolean
 }
 
@@ -54,8 +54,12 @@ export const readText = (text: string): ReadText | null => {
   const words = tokens.map(({ text: word }) => word)
   const ordered = openingFirst(tokens, words)
   const { rest, ...request } = withoutPhrases(ordered)
-  return { ...request, ...itemsOf(rest), words, usesCapitals: tokens.some(({ isCapital }) => isCapital) }
+  return { ...request, ...itemsOf(rest), words, usesCapitals: usesCapitals(text, tokens) }
 }
+
+/** A writer who begins with a capital writes names with one. */
+const usesCapitals = (text: string, tokens: readonly Token[]): boolean =>
+  /^\P{L}*\p{Lu}/u.test(text) || tokens.some(({ isCapital }) => isCapital)
 
 /** Null: both texts request the same. */
 export const unlikeBy = (left: ReadText | null, right: ReadText | null): UnlikeReason | null => {
@@ -173,13 +177,19 @@ const itemsOf = (tokens: readonly Token[]): Pick<ReadText, 'items' | 'auxiliarie
   const items: Item[] = []
   const auxiliaries: string[] = []
   let before = NOTHING_BEFORE
-  for (const token of tokens) {
-    const { kind, text } = token
+  let preposition = ''
+  for (const [i, token] of tokens.entries()) {
+    const { kind } = token
+    const isAFew = AMOUNTS.has(token.text) && tokens[i - 1]?.text === 'a'
+    const text = isAFew ? `a_${token.text}` : token.text
     const isNamed = kind === 'word' && token.isCapital
     if (kind === 'literal' || (token.isAcronym && isCommon(text))) {
       const literal = kind === 'literal' ? text : text.toUpperCase()
       items.push({ text: literal, isLiteral: true, isCapital: false, ...before })
     } else if (RELATIONS.has(text) && !isNamed) {
+      // One that relates nothing belongs to its verb: to log in, to give in.
+      if (preposition !== '') items.push(particle(preposition))
+      preposition = text
       before = { relation: RELATIONS.get(text)!, hasArticle: false }
       continue
     } else if (EMPTY_WORDS.has(text) && !isNamed) {
@@ -190,9 +200,16 @@ const itemsOf = (tokens: readonly Token[]): Pick<ReadText, 'items' | 'auxiliarie
       continue
     } else items.push(...wordItems(text, isNamed, before))
     before = NOTHING_BEFORE
+    preposition = ''
   }
+  if (preposition !== '') items.push(particle(preposition))
   return { items, auxiliaries }
 }
+
+/** With an article they are another amount. */
+const AMOUNTS: ReadonlySet<string> = new Set(['few', 'little'])
+
+const particle = (text: string): Item => ({ text, isLiteral: false, isCapital: false, ...NOTHING_BEFORE })
 
 const NOTHING_BEFORE: Pick<Item, 'relation' | 'hasArticle'> = { relation: '', hasArticle: false }
 

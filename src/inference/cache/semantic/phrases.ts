@@ -53,8 +53,7 @@ i would like to learn about | teach me about | understand | understand what | kn
 
 /** Courtesies at the end. */
 const ENDING = `
-please | thanks | thank you | thanks in advance | thank you in advance | thank you very much | thanks a lot | for me |
-to me | if you can | if possible | if you do not mind | if you could
+please | thanks | thank you | thanks in advance | thank you in advance | thank you very much | thanks a lot | if you can | if possible | if you do not mind | if you could
 `
 
 type Phrase = readonly string[]

@@ -41,9 +41,11 @@ export const staticTable = (bytes: Buffer): StaticTable => {
   return {
     dimensions,
     vectorOf(text) {
-      if (tokensOf(text) === null) return null
+      const tokens = tokensOf(text)
+      if (tokens === null) return null
+      const words = tokens.map(({ text: word }) => word).join(' ')
       const sum = new Float64Array(dimensions)
-      for (const piece of wordPieces(text, numbers)) {
+      for (const piece of wordPieces(words, numbers)) {
         const scale = scales[piece]!
         const from = piece * dimensions
         for (let i = 0; i < dimensions; i++) sum[i]! += rows[from + i]! * scale

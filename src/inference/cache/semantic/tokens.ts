@@ -18,7 +18,8 @@ const FENCE = /```[\s\S]*?(?:```|$)/
 const INLINE_CODE = /`[^`]+`/
 const QUOTED = /"[^"]*"|(?<![\p{L}\p{N}])'[^']*'(?![\p{L}\p{N}])|«[^»]*»/u
 const ADDRESS = /[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]+|www\.[^\s"'<>]+|[\w.+-]+@[\w-]+\.[\w.-]+/
-const NUMBER = /[$€£]?\d+(?:[.,:/-]\d+)*/
+/** With its sign, its currency, and a mark of feet or inches behind it. */
+const NUMBER = /(?:(?<![\p{L}\p{N}])[-+−])?[$€£]?\.?\d+(?:[.,:/-]\d+)*(?:['"′″](?!\p{L}))?/u
 /** A word of letters, with an apostrophe or hyphens within. */
 const WORD = /\p{L}[\p{L}\p{M}]*(?:['-]\p{L}[\p{L}\p{M}]*)*/u
 /** What remains: signs. Punctuation of sentences has no meaning of its own. */
