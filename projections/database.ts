@@ -70,8 +70,22 @@ export const settled = async <Result>(sql: Sql, work: Promise<Result>, ms = SETT
   }
 }
 
-const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOptions, onclose: () => void): Sql =>
-  postgres(url, {
+/** Where the URL leads: with `?host=/folder`, as libpq has it, to the socket in that folder. */
+export const targetOf = (url: string): { readonly url: string; readonly path?: string } => {
+  const at = url.indexOf('?')
+  const query = new URLSearchParams(at < 0 ? '' : url.slice(at + 1))
+  const folder = query.get('host')
+  if (!folder?.startsWith('/')) return { url }
+  const path = `${folder}/.s.PGSQL.${query.get('port') ?? '5432'}`
+  query.delete('host')
+  query.delete('port')
+  return { url: `${url.slice(0, at)}${query.size === 0 ? '' : `?${query}`}`, path }
+}
+
+const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOptions, onclose: () => void): Sql => {
+  const { url: address, ...target } = targetOf(url)
+  return postgres(address, {
+    ...target,
     max: maxConnections,
     connect_timeout: 3,
     idle_timeout: null as never, // no connection is closed without a reason
@@ -87,6 +101,7 @@ const connect = ({ url, name, maxConnections, statementTimeoutMs }: DatabaseOpti
       ...(statementTimeoutMs === null ? {} : { statement_timeout: statementTimeoutMs }),
     },
   })
+}
 
 /** SQLSTATE of a refusal by Postgres, or null when the error is not from Postgres (no connection, timeout). */
 export const sqlStateOf = (error: unknown): string | null =>

@@ -140,7 +140,7 @@ const startServices = async (): Promise<Record<string, string>> => {
       return { address: cluster.bootstrap.join(','), stop: () => cluster.stop() }
     }),
     provide('Postgres', async () => {
-      const server = await startPostgres()
+      const server = await startPostgres({ makesDatabases: true })
       return { address: server.url, stop: () => server.remove() }
     }),
     provide('Redis', async () => {

@@ -23,8 +23,12 @@ const canBeDecoded = (text: string): boolean => {
   }
 }
 
-/** Several hosts with commas between them are tried in turn by the client. */
+/**
+ * Several hosts with commas between them are tried in turn by the client. Of what `require_auth` may be for libpq, only
+ * SCRAM alone can be required.
+ */
 const isPostgresUrl = (text: string): boolean => {
+  if (/[?&]require_auth=(?!scram-sha-256(&|$))/.test(text)) return false
   const [, before, hosts = '', after] = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^@/?#]*)(.*)$/s.exec(text) ?? []
   if (before === undefined) return false
   return hosts.split(',').every((host) => urlOf(before + host + after, ['postgres:', 'postgresql:']) !== null)

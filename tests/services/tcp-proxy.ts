@@ -42,7 +42,7 @@ interface Pair {
 
 class FaultyProxy implements TcpProxy {
   port = 0
-  to = 0
+  to: number | string = 0
   dropAnswers = false
   blackhole = false
   delayMs = 0
@@ -57,7 +57,8 @@ class FaultyProxy implements TcpProxy {
   }
 
   #connected(client: Socket): void {
-    const server = createConnection({ host: '127.0.0.1', port: this.to, allowHalfOpen: true })
+    const target = typeof this.to === 'string' ? { path: this.to } : { host: '127.0.0.1', port: this.to }
+    const server = createConnection({ ...target, allowHalfOpen: true })
     const pair = { client, server }
     this.#pairs.add(pair)
     const end = () => {
@@ -144,8 +145,11 @@ const breakOff = ({ client, server }: Pair): void => {
   server.destroy()
 }
 
-/** Listens on a free port; `to` may be set later, before the first connection. */
-export const startTcpProxy = async (): Promise<TcpProxy & { to: number }> => {
+/**
+ * Listens on a free port; `to`, a port of loopback or the path of a socket, may be set later, before the first
+ * connection.
+ */
+export const startTcpProxy = async (): Promise<TcpProxy & { to: number | string }> => {
   const proxy = new FaultyProxy()
   await proxy.accept()
   return proxy

@@ -1,14 +1,16 @@
 // The real Postgres server as a child, for installations without database.url. Its URL is known at once; clients retry
 // until it is ready.
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { tryLock } from '../../log/lock.ts'
 import { chooseAccount, findNative, placeFor, placeOf, prepareInstallation } from './install.ts'
 import { endLeftovers } from './leftovers.ts'
-import { makeCluster, runServer, SUPERUSER } from './server.ts'
+import { DATABASE, prepareRole, ROLE } from './role.ts'
+import { makeCluster, runServer } from './server.ts'
+import { clearSocketFolder, leaveSocketFolder, SOCKET_PORT, socketFolderFor, socketFolderOf } from './socket-folder.ts'
 
 // Which major version of Postgres made a cluster: no other one reads it.
 
@@ -49,7 +51,7 @@ export const moveAside = (cluster: string, { made }: OtherVersion): string => {
 }
 
 export interface EmbeddedPostgres {
-  /** `postgres://gatelog:...@127.0.0.1:<port>/postgres`; holds for the life of this object. */
+  /** `postgres://gateway:...@localhost/postgres?host=<folder of the socket>...`; holds for the life of this object. */
   readonly url: string
   /** Resolves when it first accepts connections, with the milliseconds that took; rejects when it is stopped before. */
   readonly whenReady: Promise<number>
@@ -77,9 +79,10 @@ const MAX_BACKOFF_MS = 10_000
  */
 export const embeddedPostgresUrl = (dataDir: string): string | null => {
   const folder = join(resolve(dataDir), 'postgres')
-  const [password, port] = [join(folder, 'password'), join(folder, 'port')]
-  if (!existsSync(password) || !existsSync(port)) return null
-  return urlOf(readFileSync(password, 'utf8').trim(), Number(readFileSync(port, 'utf8')))
+  const password = join(folder, 'password')
+  const socketFolder = socketFolderOf(folder, join(placeOf(folder), 'data'))
+  if (socketFolder === null || !existsSync(password)) return null
+  return urlOf(readFileSync(password, 'utf8').trim(), socketFolder)
 }
 
 /**
@@ -92,8 +95,11 @@ export const otherCluster = (dataDir: string): (OtherVersion & { readonly cluste
   return other === null ? null : { ...other, cluster }
 }
 
-const urlOf = (password: string, port: number): string =>
-  `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/postgres`
+/** In the form of libpq. Whatever answers there gets no password, and must prove that it knows it. */
+const urlOf = (password: string, socketFolder: string): string => {
+  const query = new URLSearchParams({ host: socketFolder, port: String(SOCKET_PORT), require_auth: 'scram-sha-256' })
+  return `postgres://${ROLE}:${password}@localhost/${DATABASE}?${query}`
+}
 
 /**
  * Starts the server of a data folder and keeps it running until `stop`. Returns at once: it makes the cluster (first
@@ -119,8 +125,9 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
   const account = chooseAccount(join(folder, 'data'))
   const place = placeFor(folder, account)
   const cluster = join(place, 'data')
+  forgetPort(folder)
   const password = readOrMake(join(folder, 'password'), () => randomBytes(24).toString('base64url'))
-  const reserved = reservePort(join(folder, 'port'))
+  const socketFolder = socketFolderFor(folder, place, account)
   const stopping = new AbortController()
   const ready = Promise.withResolvers<number>()
   ready.promise.catch(() => {}) // a caller that awaits it gets the rejection; none has to
@@ -134,21 +141,20 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
     const installation = prepareInstallation(place, account)
     replaceOther(cluster, diagnostics)
     const { signal } = stopping
-    if (!existsSync(cluster)) await makeCluster({ cluster, account, installation, password, signal })
+    const program = { cluster, account, installation, signal }
+    if (!existsSync(cluster)) await makeCluster(program)
+    if (!signal.aborted) await prepareRole(program, password)
     if (signal.aborted) return
-    reserved.release()
+    clearSocketFolder(socketFolder, account)
     await runServer({
-      cluster,
-      account,
-      installation,
-      port: reserved.port,
+      ...program,
+      socketFolder,
       diagnostics,
-      signal,
       onReady() {
         isReady = true
         detail = 'ready'
         const tookMs = Math.round(performance.now() - startedAt)
-        diagnostics.info('postgres_ready', { took_ms: tookMs, port: reserved.port })
+        diagnostics.info('postgres_ready', { took_ms: tookMs, socket_folder: socketFolder })
         ready.resolve(tookMs)
       },
     })
@@ -166,11 +172,11 @@ const supervised = (folder: string, release: () => void, diagnostics: Diagnostic
     isReady = false
     detail = 'stopped'
     ready.reject(new Error('the embedded Postgres was stopped'))
-    reserved.release()
+    leaveSocketFolder(socketFolder, place)
     release()
   })
   return {
-    url: urlOf(password, reserved.port),
+    url: urlOf(password, socketFolder),
     whenReady: ready.promise,
     status: () => ({ ready: isReady, detail }),
     async stop() {
@@ -224,26 +230,12 @@ const readOrMake = (file: string, make: () => string): string => {
   return readFileSync(file, 'utf8').trim()
 }
 
-/** The port of the last start when it is free, else another. It is held until the server takes it. */
-const reservePort = (file: string): { port: number; release(): void } => {
-  const listen = (port: number) =>
-    Bun.listen<undefined>({ hostname: '127.0.0.1', port, socket: { open: (socket) => void socket.end(), data() {} } })
-  const last = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
-  let listener: ReturnType<typeof listen>
-  try {
-    listener = listen(last)
-  } catch {
-    // Taken: by another program, or by what a killed gateway left. The latter is ended before ours starts.
-    listener = listen(0)
-  }
-  const { port } = listener
-  writeFileSync(file, String(port))
-  let open = true
-  return {
-    port,
-    release() {
-      if (open) listener.stop(true)
-      open = false
-    },
-  }
+/**
+ * An earlier version listened on a port of loopback, where other accounts could ask clients for the password: it is
+ * made anew.
+ */
+const forgetPort = (folder: string): void => {
+  if (!existsSync(join(folder, 'port'))) return
+  rmSync(join(folder, 'password'), { force: true })
+  rmSync(join(folder, 'port'))
 }

@@ -111,7 +111,7 @@ const parentsOf = (path: string): string[] => {
 }
 
 /** Whether the account may reach what stands in the folder. */
-const reachable = (folder: string, account: Account | null): boolean =>
+export const reachable = (folder: string, account: Account | null): boolean =>
   account === null || parentsOf(join(realpathSync(folder), 'entry')).every((each) => mayCross(each, account))
 
 /** The folder that holds the cluster, as it was chosen by `placeFor`. */

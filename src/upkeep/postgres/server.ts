@@ -1,11 +1,13 @@
 // The two programs of the embedded server: `initdb`, which makes a cluster, and `postgres`, which runs it.
-import { chownSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import type { Account, Installation } from './install.ts'
 import { postmasterPid, postmasterReady } from './leftovers.ts'
+import { SOCKET_PORT } from './socket-folder.ts'
 
-export const SUPERUSER = 'gatelog'
+/** Owns the cluster and cannot log in. */
+const SUPERUSER = 'gatelog'
 const READY_WITHIN_MS = 60_000
 const POLL_MS = 10
 const MAX_COMPLAINT = 300
@@ -13,8 +15,9 @@ const MAX_COMPLAINT = 300
 // Small, since it shares the machine with the gateway. A commit lost with the host is projected again: offsets move in
 // the same transaction, and segments are trimmed only below what a flushed commit covers.
 const SETTINGS: Readonly<Record<string, string>> = {
-  listen_addresses: '127.0.0.1',
-  unix_socket_directories: '',
+  listen_addresses: '', // no TCP: any account of the machine can reach a port, and take one that is free
+  unix_socket_permissions: '0700',
+  password_encryption: 'scram-sha-256',
   max_connections: '40',
   shared_buffers: '128MB',
   synchronous_commit: 'off',
@@ -66,65 +69,78 @@ const environment = ({ libraryPath }: Installation): Record<string, string> => (
 
 const identityOf = (account: Account | null) => (account === null ? {} : { uid: account.uid, gid: account.gid })
 
-export interface Making {
+/** What both programs need. */
+export interface Program {
   readonly cluster: string
   readonly account: Account | null
   readonly installation: Installation
-  readonly password: string
   readonly signal: AbortSignal
 }
 
-/**
- * Makes the cluster beside and renames it, so that a first start that is killed leaves nothing half made. Throws when
- * the signal stops it.
- */
-export const makeCluster = async ({ cluster, account, installation, password, signal }: Making): Promise<void> => {
-  const making = `${cluster}.new`
-  const passwordFile = `${cluster}.password`
-  rmSync(making, { recursive: true, force: true })
-  rmSync(passwordFile, { force: true })
-  mkdirSync(making, { mode: 0o700 })
-  writeFileSync(passwordFile, password, { mode: 0o600 })
-  if (account !== null) for (const path of [making, passwordFile]) chownSync(path, account.uid, account.gid)
-  const child = Bun.spawn(
-    [
-      join(installation.native, 'bin', 'initdb'),
-      ...['-D', making, '-U', SUPERUSER, '--pwfile', passwordFile, '--auth=scram-sha-256', '--encoding=UTF8'],
-      ...['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--no-instructions'],
-    ],
-    {
-      ...identityOf(account),
-      env: environment(installation),
-      cwd: '/',
-      stdio: ['ignore', 'ignore', 'pipe'],
-      detached: true, // Ctrl-C is the gateway's: it ends what it has begun
-    },
-  )
+/** Runs a program to its end and throws what it complained of, or returns when the signal stops it. */
+const runToEnd = async ({ installation, account, signal }: Program, command: string[], input = ''): Promise<void> => {
+  const [program = '', ...args] = command
+  const child = Bun.spawn([join(installation.native, 'bin', program), ...args], {
+    ...identityOf(account),
+    env: environment(installation),
+    cwd: '/',
+    stdio: [new Blob([input]), 'ignore', 'pipe'],
+    detached: true, // Ctrl-C is the gateway's: it ends what it has begun
+  })
   const onAbort = () => child.kill()
   signal.addEventListener('abort', onAbort)
   const [errors, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
   signal.removeEventListener('abort', onAbort)
-  rmSync(passwordFile, { force: true })
-  if (code !== 0) throw new Error(`initdb ended with ${code}: ${errors.trim().slice(-500)}`)
+  if (code !== 0) throw new Error(`${program} ended with ${code}: ${errors.trim().slice(-500)}`)
+}
+
+/**
+ * Makes the cluster beside and renames it, so that a first start that is killed leaves nothing half made. No role of it
+ * can log in. Throws when the signal stops it.
+ */
+export const makeCluster = async (program: Program): Promise<void> => {
+  const { cluster, account } = program
+  const making = `${cluster}.new`
+  rmSync(making, { recursive: true, force: true })
+  mkdirSync(making, { mode: 0o700 })
+  if (account !== null) chownSync(making, account.uid, account.gid)
+  await runToEnd(program, [
+    'initdb',
+    ...['-D', making, '-U', SUPERUSER, '--auth=reject', '--encoding=UTF8'],
+    ...['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--no-instructions'],
+  ])
   renameSync(making, cluster)
 }
 
-export interface Running {
-  readonly cluster: string
-  readonly account: Account | null
-  readonly installation: Installation
-  readonly port: number
+const flagsOf = (settings: Readonly<Record<string, string>>): string[] =>
+  Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+
+/** Ownership of all partitions changes in one transaction, which locks each. */
+const SINGLE_USER = { exit_on_error: 'on', max_locks_per_transaction: '4096', synchronous_commit: 'on' }
+
+/**
+ * Carries out statements as the superuser, without a server and without a way in for others: they reach the program by
+ * its standard input. Throws at the first that fails.
+ */
+export const runSingleUser = (program: Program, database: string, statements: readonly string[]): Promise<void> => {
+  // With -j a statement ends at a semicolon and an empty line.
+  const input = statements.map((statement) => `${statement};\n\n`).join('')
+  const flags = flagsOf({ ...SETTINGS, ...SINGLE_USER })
+  return runToEnd(program, ['postgres', '--single', '-j', '-D', program.cluster, ...flags, database], input)
+}
+
+export interface Running extends Program {
+  /** Where its socket stands. */
+  readonly socketFolder: string
   readonly diagnostics: Diagnostics
-  readonly signal: AbortSignal
   onReady(): void
 }
 
 /** Runs the server until it ends or the signal is aborted, then ends it. Throws when it ends before it was ready. */
-export const runServer = async ({ cluster, account, installation, port, diagnostics, signal, onReady }: Running) => {
-  const flags = Object.entries({ ...SETTINGS, port: String(port) }).flatMap(([name, value]) => [
-    '-c',
-    `${name}=${value}`,
-  ])
+export const runServer = async (running: Running) => {
+  const { cluster, account, installation, socketFolder, diagnostics, signal, onReady } = running
+  const quoted = `"${socketFolder.replaceAll('"', '""')}"` // a list, in which a comma would begin the next one
+  const flags = flagsOf({ ...SETTINGS, port: String(SOCKET_PORT), unix_socket_directories: quoted })
   const child = Bun.spawn(
     ['/bin/sh', '-c', KEEPER, 'sh', join(installation.native, 'bin', 'postgres'), '-D', cluster, ...flags],
     {

@@ -22,7 +22,7 @@ export const memoryWorld = (): World => {
 
 export interface BrokerOptions {
   /** Instances are sent there instead of to the broker: a proxy. */
-  readonly through?: { port: number; to: number }
+  readonly through?: { port: number; to: number | string }
   readonly bootstrap?: readonly string[]
 }
 

@@ -3,7 +3,7 @@
 // Inference is not affected, reads answer with the envelope within their time, and afterwards the tables hold every
 // outcome once.
 import { startGateway } from '../../services/gateway.ts'
-import { startPostgres } from '../../services/postgres.ts'
+import { socketOf, startPostgres, throughPort } from '../../services/postgres.ts'
 import { startTcpProxy } from '../../services/tcp-proxy.ts'
 import { conclude, type Figure, numberArgument } from '../control/figures.ts'
 import { compare, percentiles, settledRows, startOracle } from '../oracle.ts'
@@ -29,9 +29,8 @@ interface Fault {
 
 const postgres = await startPostgres()
 const proxy = await startTcpProxy()
-const near = new URL(postgres.url)
-proxy.to = Number(near.port)
-near.port = String(proxy.port)
+proxy.to = socketOf(postgres.url)
+const near = throughPort(postgres.url, proxy.port)
 
 const set = (fault: 'blackhole' | 'dropAnswers') => ({
   begin: () => Object.assign(proxy, { [fault]: true }),
@@ -55,7 +54,7 @@ const FAULTS: readonly Fault[] = [
   },
 ]
 
-const gateway = startGateway({ settings: { ...WITHOUT_LOAD_GATE, database: { url: near.href } } })
+const gateway = startGateway({ settings: { ...WITHOUT_LOAD_GATE, database: { url: near } } })
 await gateway.until('ready', 60_000)
 const warming = startOracle(() => gateway, CLIENTS, 'sandbox-echo', EVERY_MS)
 await Bun.sleep(WELL_MS)

@@ -3,7 +3,7 @@
 // Inference is not affected; afterwards the request log is complete.
 import { openDatabase } from '../../../projections/database.ts'
 import { startGateway } from '../../services/gateway.ts'
-import { startPostgres } from '../../services/postgres.ts'
+import { socketOf, startPostgres, throughPort } from '../../services/postgres.ts'
 import { startTcpProxy } from '../../services/tcp-proxy.ts'
 import { conclude, numberArgument } from '../control/figures.ts'
 import { compare, percentiles, settledRows, startOracle } from '../oracle.ts'
@@ -17,10 +17,9 @@ const EVERY_MS = 40
 const since = new Date(Date.now() - 1_000)
 const postgres = await startPostgres()
 const proxy = await startTcpProxy()
-const near = new URL(postgres.url)
-proxy.to = Number(near.port)
-near.port = String(proxy.port)
-const gateway = startGateway({ settings: { ...WITHOUT_LOAD_GATE, database: { url: near.href } } })
+proxy.to = socketOf(postgres.url)
+const near = throughPort(postgres.url, proxy.port)
+const gateway = startGateway({ settings: { ...WITHOUT_LOAD_GATE, database: { url: near } } })
 await gateway.until('ready', 60_000)
 const oracle = startOracle(() => gateway, CLIENTS, 'sandbox-echo', EVERY_MS)
 const marks: { name: string; fromMs: number; toMs: number }[] = []
