@@ -1,4 +1,4 @@
-// `npm run security`: runs the tests of the security list and prints which rows hold: `passed x of 37`, with the reason
+// `npm run security`: runs the tests of the security list and prints which rows hold: `passed x of 38`, with the reason
 // for each that does not.
 // `S13 S22` runs those rows only; `--table` prints the table of `docs/security.md` instead.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -113,6 +113,11 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
     'Few, exact, frozen, nothing runs at install, a bill of materials, nothing calls home',
   ),
   row(37, 'A log that grows by what is sent', 'Each field and each record has a bound'),
+  row(
+    38,
+    'Another account of the machine in the place of Postgres',
+    'A socket in a folder that only our account enters; the password is given by SCRAM alone; no superuser',
+  ),
 ]
 
 export interface NamedTest {
