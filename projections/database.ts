@@ -1,6 +1,7 @@
 // Connections to Postgres, and what its failures mean. The only file that opens any.
 import postgres from 'postgres'
 import { sleep } from '../src/lib/event-loop/sleep.ts'
+import { codeOf } from '../src/lib/process/error-code.ts'
 
 /** bigint columns hold integers below 2^53 (times, counts, nano-USD): they come back as numbers. */
 const bigint = { to: 20, from: [20], serialize: String, parse: Number }
@@ -127,26 +128,32 @@ export const isTooSlow = (error: unknown): boolean => sqlStateOf(error) === '570
 /** A missing schema or table: the build that a reader had was replaced. */
 export const isMissingTable = (error: unknown): boolean => ['42P01', '3F000'].includes(sqlStateOf(error) ?? '')
 
-/** Postgres responded within the time. */
-export const ping = async (sql: Sql, withinMs: number): Promise<boolean> => {
+/** Null when Postgres responded within the time, else the error. */
+export const pingError = async (sql: Sql, withinMs: number): Promise<unknown> => {
   try {
     await within(sql`select 1`, withinMs)
-    return true
-  } catch {
-    return false // whatever the reason: it cannot be used now
+    return null
+  } catch (error) {
+    return error ?? new StoreTimeout('Postgres failed without a reason')
   }
 }
+
+/** Only an operator can change it: the password, the user's rules, the database, TLS. */
+const isFinal = (error: unknown): boolean => /^(28|3D)/.test(sqlStateOf(error) ?? codeOf(error) ?? '')
 
 /** How long a command waits for Postgres. */
 const ANSWERS_WITHIN_MS = 30_000
 const PING_MS = 2_000
 const PING_AGAIN_MS = 200
 
-/** Whether Postgres responds before the time is over or the signal is aborted: an embedded one may just be starting. */
-export const answers = async (sql: Sql, signal: AbortSignal, withinMs = ANSWERS_WITHIN_MS): Promise<boolean> => {
+/**
+ * Null as soon as Postgres responds: an embedded one may just be starting. The last error when the time is over, the
+ * signal is aborted, or only an operator can help.
+ */
+export const untilAnswer = async (sql: Sql, signal: AbortSignal, withinMs = ANSWERS_WITHIN_MS): Promise<unknown> => {
   for (const deadline = performance.now() + withinMs; ; ) {
-    if (await ping(sql, Math.min(PING_MS, withinMs))) return true
-    if (performance.now() > deadline || signal.aborted) return false
+    const error = await pingError(sql, Math.min(PING_MS, withinMs))
+    if (error === null || isFinal(error) || performance.now() > deadline || signal.aborted) return error
     await sleep(PING_AGAIN_MS, signal)
   }
 }

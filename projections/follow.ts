@@ -4,8 +4,9 @@
 import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import { type EventLog, LogGap, type LogRecord, LogReplaced } from '../src/log/port.ts'
-import { isDataError, isMissingPartition, isMissingTable, settled, sqlStateOf } from './database.ts'
+import { isDataError, isMissingPartition, isMissingTable, settled } from './database.ts'
 import { type GatherLimits, gather } from './gather.ts'
+import { databaseProblem, isOfDatabase } from './problems.ts'
 import {
   applyBatch,
   type BatchTarget,
@@ -92,10 +93,10 @@ const backoffMs = (failures: number): number => Math.min(MAX_BACKOFF_MS, 100 * 2
 
 /** Without any content of a row. */
 export const reasonOf = (error: unknown): string => {
-  const state = sqlStateOf(error)
-  if (state !== null) return `Postgres: ${state}`
-  return error instanceof Error ? error.message : String(error)
+  return isOfDatabase(error) ? `Postgres: ${databaseProblem(error)}` : messageOf(error)
 }
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const storedPosition = <Row>(options: FollowOptions<Row>): Promise<Position | null> =>
   settled(options.sql, positionOf(options as unknown as BatchTarget<never>))
@@ -243,7 +244,7 @@ const commitApart = async <Row>(
 ): Promise<Position> => {
   if (entries.length === 1) {
     const [entry] = entries
-    const problem = `Postgres cannot store it (${sqlStateOf(error)})`
+    const problem = `Postgres cannot store it: ${databaseProblem(error)}`
     // Without its origin, which may be the part that cannot be stored.
     return commit(options, from, [{ ...entry!, origin: null, rows: [], problem }])
   }

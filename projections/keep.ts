@@ -5,8 +5,8 @@ import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import { type EventLog, LogReplaced } from '../src/log/port.ts'
 import { type AnyProjection, activate, buildToKeep, prepareCatalogue, removeAbandonedBuilds } from './builds.ts'
-import { isMissingTable, type Sql, settled, sqlStateOf } from './database.ts'
-import { followPartition, newProgress, type Progress } from './follow.ts'
+import { isMissingTable, type Sql, settled } from './database.ts'
+import { followPartition, newProgress, type Progress, reasonOf } from './follow.ts'
 import type { GatherLimits } from './gather.ts'
 import type { Build } from './projection.ts'
 
@@ -82,8 +82,7 @@ export const keepModel = async (options: KeepOptions): Promise<void> => {
       if (signal.aborted) return
       if (error instanceof LogReplaced) throw error
       emptied = isMissingTable(error)
-      const state = sqlStateOf(error)
-      view.detail = state === null ? (error instanceof Error ? error.message : String(error)) : `Postgres: ${state}`
+      view.detail = reasonOf(error)
       diagnostics.warn('read_model_waits', { model: projection.name, reason: view.detail })
       await sleep(Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)), signal)
     }

@@ -1,5 +1,6 @@
 // Reads through the active build of a read model, within a deadline. The `query.ts` files are made with it.
 import { sleep } from '../src/lib/event-loop/sleep.ts'
+import { codeOf } from '../src/lib/process/error-code.ts'
 import { activeBuild } from './builds.ts'
 import {
   isConnectionError,
@@ -7,21 +8,32 @@ import {
   isTooSlow,
   type Queryable,
   type Sql,
+  sqlStateOf,
   type Transaction,
   within,
 } from './database.ts'
+import { databaseProblem } from './problems.ts'
 
 /** The read model cannot be read now; the message gives the reason, for people. */
 export class ReadStoreUnavailable extends Error {
   override readonly name = 'ReadStoreUnavailable'
 }
 
+/** It was never built, or its server is just starting: in a moment it can be read. */
+class BeingBuilt extends ReadStoreUnavailable {}
+
 export const READ_WITHIN_MS = 2_000
+/** A first start serves before its worker has made the tables: a read waits for them. */
+const BUILT_WITHIN_MS = 3_000
+const BUILT_RETRY_MS = 100
 
 const ATTEMPTS = 3
 const RETRY_MS = 50
 
-/** Runs a query on the schema of the active build. Resolves or throws ReadStoreUnavailable within 2 s. */
+/**
+ * Runs a query on the schema of the active build. Resolves or throws ReadStoreUnavailable within 2 s, or within 5 s
+ * while the read model is built.
+ */
 export const readActive = <Result>(
   sql: Sql,
   model: string,
@@ -44,11 +56,22 @@ export const readSnapshot = <Result>(
 
 const schemaOf = async (sql: Queryable, model: string): Promise<string> => {
   const build = await activeBuild(sql, model)
-  if (build === null) throw new ReadStoreUnavailable(`the read model "${model}" is being built`)
+  if (build === null) throw new BeingBuilt(`the read model "${model}" is being built`)
   return build.schemaName
 }
 
 const attempted = async <Result>(model: string, run: () => Promise<Result>): Promise<Result> => {
+  for (const deadline = performance.now() + BUILT_WITHIN_MS; ; ) {
+    try {
+      return await attemptedNow(model, run)
+    } catch (error) {
+      if (!(error instanceof BeingBuilt) || performance.now() + BUILT_RETRY_MS > deadline) throw error
+      await sleep(BUILT_RETRY_MS)
+    }
+  }
+}
+
+const attemptedNow = async <Result>(model: string, run: () => Promise<Result>): Promise<Result> => {
   const attempt = async (left: number): Promise<Result> => {
     try {
       return await run()
@@ -65,11 +88,14 @@ const attempted = async <Result>(model: string, run: () => Promise<Result>): Pro
     return await within(attempt(ATTEMPTS - 1), READ_WITHIN_MS)
   } catch (cause) {
     if (cause instanceof ReadStoreUnavailable) throw cause
-    throw new ReadStoreUnavailable(whyNot(cause, model), { cause })
+    if (isMissingTable(cause)) throw new BeingBuilt(`the read model "${model}" is being built`, { cause })
+    if (isStarting(cause)) throw new BeingBuilt('Postgres is starting', { cause })
+    const problem = isTooSlow(cause)
+      ? 'it would take too long: ask for a shorter window'
+      : `Postgres cannot be used: ${databaseProblem(cause)}`
+    throw new ReadStoreUnavailable(problem, { cause })
   }
 }
 
-const whyNot = (cause: unknown, model: string): string => {
-  if (isMissingTable(cause)) return `the read model "${model}" is being built`
-  return isTooSlow(cause) ? 'it would take too long: ask for a shorter window' : 'Postgres does not answer'
-}
+/** The embedded server makes its socket when it starts; a server says so itself. */
+const isStarting = (cause: unknown): boolean => codeOf(cause) === 'ENOENT' || sqlStateOf(cause) === '57P03'

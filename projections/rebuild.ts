@@ -5,9 +5,10 @@ import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { type AnyProjection, beginRebuild, holdRebuild, prepareCatalogue } from './builds.ts'
-import { answers, openDatabase, type Sql, sqlStateOf, within } from './database.ts'
+import { openDatabase, type Sql, untilAnswer, within } from './database.ts'
 import type { GatherLimits } from './gather.ts'
 import { followBuild, type LoadLimits, type ModelView, newView, switchTo } from './keep.ts'
+import { databaseProblem } from './problems.ts'
 
 export interface RebuildOptions {
   readonly projections: readonly AnyProjection[]
@@ -71,20 +72,16 @@ const giveUp = (cause: unknown, failed: AbortController): never => {
 
 const untilReachable = async (sql: Sql, { signal, postgresWithinMs }: RebuildOptions): Promise<void> => {
   // Checked first, with a limit: a statement waits for ever for a connection that cannot be made.
-  const isThere = await answers(sql, signal, postgresWithinMs)
+  const error = await untilAnswer(sql, signal, postgresWithinMs)
   signal.throwIfAborted()
-  if (!isThere) throw new Error('Postgres does not answer: start it or mend database.url')
+  if (error !== null) throw new Error(`Postgres cannot be used: ${databaseProblem(error)}`, { cause: error })
   const deadline = performance.now() + CATALOGUE_WITHIN_MS
   for (;;) {
     signal.throwIfAborted()
     try {
       return await within(prepareCatalogue(sql), CATALOGUE_WITHIN_MS)
     } catch (cause) {
-      if (performance.now() > deadline)
-        throw new Error(
-          `Postgres cannot be used (${sqlStateOf(cause) ?? 'no answer'}): start it or mend database.url`,
-          { cause },
-        )
+      if (performance.now() > deadline) throw new Error(`Postgres cannot be used: ${databaseProblem(cause)}`, { cause })
       await sleep(100, signal)
     }
   }

@@ -2,17 +2,19 @@
 
 import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
+import { codeOf } from '../src/lib/process/error-code.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { auditProjection } from './audit/project.ts'
 import { publishAudit } from './audit/publish.ts'
 import { type AnyProjection, prepareCatalogue } from './builds.ts'
-import { openDatabase, type Sql, settled, sqlStateOf } from './database.ts'
+import { openDatabase, type Sql, settled } from './database.ts'
 import { feedbackProjection } from './feedback/project.ts'
 import { framesModel } from './frames/project.ts'
 import { endFrozen } from './frozen.ts'
 import type { GatherLimits } from './gather.ts'
 import { keepModel, type ModelView, newView } from './keep.ts'
 import { probesModel } from './probes/project.ts'
+import { databaseProblem } from './problems.ts'
 import { KEPT_DAYS, requestsModel } from './requests/project.ts'
 import { durableOffsets, type ModelStatus, statusOf, writeStatus } from './status.ts'
 import { closeDays } from './usage/close.ts'
@@ -130,12 +132,10 @@ const untilPrepared = async (sql: Sql, signal: AbortSignal, diagnostics: Diagnos
     try {
       return await settled(sql, prepareCatalogue(sql))
     } catch (error) {
-      const reason = sqlStateOf(error) ?? (error as { code?: string }).code ?? String(error)
       if (attempt % 20 === 19 && attempt > 20) {
-        // Until the embedded server takes its port the gateway holds it and hangs up; the first start makes the cluster
-        // meanwhile.
-        const isStarting = reason === 'ECONNRESET' && attempt < STARTING_ATTEMPTS
-        diagnostics[isStarting ? 'debug' : 'warn']('postgres_waited_for', { reason })
+        // The embedded server makes its socket when it starts; the first start makes the cluster before.
+        const isStarting = codeOf(error) === 'ENOENT' && attempt < STARTING_ATTEMPTS
+        diagnostics[isStarting ? 'debug' : 'warn']('postgres_waited_for', { reason: databaseProblem(error) })
       }
       await sleep(attempt < 20 ? 50 : 500, signal)
     }
@@ -168,7 +168,7 @@ const report = async (
         reported.set(where, next)
       }
     } catch (error) {
-      diagnostics.debug('status_not_written', { reason: sqlStateOf(error) ?? String(error) })
+      diagnostics.debug('status_not_written', { reason: databaseProblem(error) })
     }
     await sleep(reportMs, signal)
   }

@@ -8,8 +8,9 @@ import { readEnvelope, writeEnvelope } from '../../src/log/envelope.ts'
 import { type EventLog, LogUnavailable, type NewRecord, RecordRefused } from '../../src/log/port.ts'
 import { partitionOf, TOPICS } from '../../src/log/topics.ts'
 import { activeBuild } from '../builds.ts'
-import { isMissingTable, type Sql, settled, sqlStateOf, type Transaction } from '../database.ts'
+import { isMissingTable, type Sql, settled, type Transaction } from '../database.ts'
 import { readOne } from '../follow.ts'
+import { databaseProblem } from '../problems.ts'
 import type { Build } from '../projection.ts'
 import type { AuditRow } from './project.ts'
 
@@ -42,7 +43,7 @@ export const publishAudit = async (options: PublishOptions): Promise<void> => {
     } catch (error) {
       if (signal.aborted) return
       if (!isMissingTable(error)) {
-        diagnostics.debug('audit_not_published', { reason: sqlStateOf(error) ?? String(error) })
+        diagnostics.debug('audit_not_published', { reason: databaseProblem(error) })
         failures++
       }
       await sleep(Math.min(5_000, 100 * 2 ** Math.min(failures, 8)), signal)

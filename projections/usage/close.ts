@@ -10,7 +10,8 @@ import { writeEnvelope } from '../../src/log/envelope.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { activeBuild } from '../builds.ts'
-import { isMissingTable, type Sql, sqlStateOf, type Transaction } from '../database.ts'
+import { isMissingTable, type Sql, type Transaction } from '../database.ts'
+import { databaseProblem } from '../problems.ts'
 import type { Build } from '../projection.ts'
 import { untilWritten } from '../requests/hold.ts'
 import { dayDigest } from './closed.ts'
@@ -45,7 +46,7 @@ export const closeDays = async (options: CloseOptions): Promise<void> => {
     } catch (error) {
       if (signal.aborted) return
       if (!isMissingTable(error)) {
-        diagnostics.debug('usage_days_not_closed', { reason: sqlStateOf(error) ?? String(error) })
+        diagnostics.debug('usage_days_not_closed', { reason: databaseProblem(error) })
         failures++
       }
       await sleep(Math.min(pollMs, 100 * 2 ** Math.min(failures, 8)), signal)

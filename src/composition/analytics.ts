@@ -1,6 +1,7 @@
 // Puts together what is derived: Postgres (the embedded one or a given one), the projection worker as a child, and
 // their state for `/ready`.
-import { openDatabase, ping, type Sql } from '../../projections/database.ts'
+import { openDatabase, pingError, type Sql } from '../../projections/database.ts'
+import { databaseProblem } from '../../projections/problems.ts'
 import { READ_WITHIN_MS } from '../../projections/reader.ts'
 import { readStatus } from '../../projections/status.ts'
 import type { Config } from '../config/schema.ts'
@@ -74,7 +75,8 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
   const database = async (): Promise<CheckResult> => {
     const status = embedded?.status()
     if (status !== undefined && !status.ready) return { text: `unavailable: ${status.detail}`, ready: false }
-    return (await ping(sql, PING_MS)) ? OK : { text: 'unavailable: Postgres does not answer', ready: false }
+    const error = await pingError(sql, PING_MS)
+    return error === null ? OK : { text: `unavailable: Postgres: ${databaseProblem(error)}`, ready: false }
   }
   return {
     sql,

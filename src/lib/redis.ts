@@ -1,6 +1,7 @@
 // A Redis client with deadlines and endless reconnection; Bun's has no deadline for a command and gives up after some
 // failures.
 import { RedisClient } from 'bun'
+import { redisProblem, redisRefusal } from './redis-problem.ts'
 
 /** No reply: there is no connection, or the deadline passed. Whether the command was carried out is unknown. */
 export class RedisUnavailable extends Error {
@@ -31,6 +32,8 @@ const REPLY_MS = 50
 const CONNECT_MS = 2_000
 /** Interval of probes while Redis is away. */
 const PROBE_MS = 100
+/** Least time between two connections that only find out why there is none. */
+const ASK_WHY_MS = 5_000
 /** After this many probes without a reply the connection is replaced. */
 const MAX_SILENT_PROBES = 10
 
@@ -52,6 +55,9 @@ class Supervised implements Redis {
   #client: RedisClient | null = null
   #timer: ReturnType<typeof setTimeout> | null = null
   #silentProbes = 0
+  /** Why there is no connection, as it was found last. */
+  #reason = CLOSED
+  #askedWhyMs = Number.NEGATIVE_INFINITY
   #closed = false
   readonly #reached = Promise.withResolvers<void>()
 
@@ -134,12 +140,28 @@ class Supervised implements Redis {
       if (this.#closed) throw new RedisUnavailable(CLOSED)
       this.#client = client
       this.problem = null
+      this.#reason = CLOSED
+      this.#askedWhyMs = Number.NEGATIVE_INFINITY
       this.#reached.resolve()
     } catch (error) {
       made?.close()
-      this.problem = isRefusal(error) ? 'Redis refuses the connection' : CLOSED
+      const refusal = isRefusal(error)
+        ? (redisRefusal(error.message) ?? 'Redis refuses the connection: see its log')
+        : null
+      this.problem = refusal ?? this.#reason
+      if (refusal === null) void this.#findReason()
       this.#later(() => this.#connect())
     }
+  }
+
+  /** In the background: the next attempt to connect does not wait for it. */
+  async #findReason(): Promise<void> {
+    if (performance.now() - this.#askedWhyMs < ASK_WHY_MS) return
+    this.#askedWhyMs = performance.now()
+    const found = await redisProblem(this.url).catch(() => null)
+    if (this.#closed || this.#client !== null) return
+    this.#reason = found ?? CLOSED
+    this.problem = this.#reason
   }
 
   #lost(): void {

@@ -4,7 +4,7 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openDatabase, ping, type Sql } from '../../projections/database.ts'
+import { openDatabase, pingError, type Sql } from '../../projections/database.ts'
 import { openReadStore } from '../../src/composition/read-store.ts'
 import { loadConfig } from '../../src/config/schema.ts'
 import { placeOf } from '../../src/upkeep/postgres/install.ts'
@@ -72,7 +72,7 @@ const inPostgres = async (run: (sql: Sql) => Promise<unknown>): Promise<void> =>
   const { config } = loadConfig({ file: null, env: { GATEWAY_DATA_DIR: join(gateway.folder, 'data') } })
   const store = openReadStore(config, silent)
   const sql = openDatabase({ url: store.url, name: 'test', maxConnections: 1, statementTimeoutMs: null })
-  await eventually('Postgres answers', () => ping(sql, 1_000))
+  await eventually('Postgres answers', async () => (await pingError(sql, 1_000)) === null)
   await run(sql)
   await sql.end()
   await store.close()

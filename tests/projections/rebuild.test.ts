@@ -118,6 +118,6 @@ describe('a rebuild', () => {
       print: () => {},
       postgresWithinMs: 300,
     })
-    await expect(asked).rejects.toThrow('Postgres does not answer: start it or mend database.url')
+    await expect(asked).rejects.toThrow('Postgres cannot be used: nothing listens at that address')
   }, 20_000)
 })

@@ -1,11 +1,11 @@
 // `gateway verify`: recomputes the chain and compares everything that was derived from it. Works with the gateway up or
 // down; changes nothing.
-import { answers, openDatabase, type Sql, StoreTimeout, sqlStateOf } from '../../../projections/database.ts'
+import { openDatabase, type Sql, untilAnswer } from '../../../projections/database.ts'
+import { databaseProblem, isOfDatabase } from '../../../projections/problems.ts'
 import { type AuditCheck, buildFigures, neverBuilt, openAuditCheck } from '../../../projections/verify.ts'
 import { openReadStore } from '../../composition/read-store.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
-import { codeOf } from '../../lib/process/error-code.ts'
 import type { EventLog } from '../../log/port.ts'
 import { otherCluster } from '../../upkeep/postgres/embedded-postgres.ts'
 import { verifyChain } from './chain.ts'
@@ -42,11 +42,12 @@ export const verifyCommand = async (command: VerifyCommand): Promise<number> => 
   const store = openReadStore(config, diagnostics)
   const sql = openDatabase({ url: store.url, name: 'gatelog-verify', maxConnections: 2, statementTimeoutMs: null })
   try {
-    const reachable = await answers(sql, signal)
+    const error = await untilAnswer(sql, signal)
+    const reachable = error === null
     // Before the log's end is read: what the read models have read is in it.
     const audit = reachable ? watched(await openAuditCheck(sql, macKey).catch(() => null)) : null
     const chain = await chainOf(command, audit)
-    const derived = reachable ? await derivedFrom(command, sql, audit) : [UNREACHABLE]
+    const derived = reachable ? await derivedFrom(command, sql, audit) : [unreachable(databaseProblem(error))]
     return conclude(command, chain, derived)
   } finally {
     await sql.end({ timeout: 1 })
@@ -98,12 +99,12 @@ const ofOtherVersion = ({ made, runs, cluster }: NonNullable<ReturnType<typeof o
   warnings: [],
 })
 
-const UNREACHABLE: Finding = {
+const unreachable = (problem: string): Finding => ({
   title: 'read models',
-  rows: [['Postgres', 'does not answer']],
-  problems: ['Postgres does not answer: the read models were not compared; start it or mend database.url'],
+  rows: [['Postgres', 'cannot be used']],
+  problems: [`the read models were not compared, Postgres cannot be used: ${problem}`],
   warnings: [],
-}
+})
 
 /**
  * An audit check whose database may fail while the chain is read: it takes nothing more then, and `failure` holds the
@@ -145,13 +146,10 @@ const derivedFrom = async (
     if (audit.failure !== null) throw audit.failure.error
     return [await verifyOutcomes({ config, sql, log, signal }), await readModels(sql, log, audit.check)]
   } catch (error) {
-    if (!isOfPostgres(error)) throw error
-    return [unreadable(error)]
+    if (!isOfDatabase(error)) throw error
+    return [unreadable(databaseProblem(error))]
   }
 }
-
-const isOfPostgres = (error: unknown): error is Error =>
-  sqlStateOf(error) !== null || error instanceof StoreTimeout || /^CONNECT/.test(codeOf(error) ?? '')
 
 const unbuilt = (models: readonly string[]): Finding => ({
   title: 'read models',
@@ -160,10 +158,10 @@ const unbuilt = (models: readonly string[]): Finding => ({
   warnings: [],
 })
 
-const unreadable = ({ message }: Error): Finding => ({
+const unreadable = (problem: string): Finding => ({
   title: 'read models',
-  rows: [['Postgres', message]],
-  problems: [`the read models cannot be compared (${message}): mend Postgres, or run \`gateway rebuild\``],
+  rows: [['Postgres', problem]],
+  problems: [`the read models cannot be compared: ${problem}; mend Postgres, or run \`gateway rebuild\``],
   warnings: [],
 })
 

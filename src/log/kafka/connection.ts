@@ -8,6 +8,7 @@ import type ConnectionPool from 'kafkajs/src/network/connectionPool.js'
 import type { Connection } from 'kafkajs/src/network/connectionPool.js'
 import { AppendQueue, settleEach, type WaitingAppend } from './appends.ts'
 import { type RecordPacker, recordPacker } from './packed-batch.ts'
+import { openingProblem } from './problems.ts'
 import { PRODUCE, type ProduceAppend, produceBound, readProduce, writeProduce } from './produce.ts'
 import { type Api, FETCH, LIST_OFFSETS, METADATA } from './wire.ts'
 
@@ -114,7 +115,9 @@ export const openConnection = async (
     requireVersions(broker, address)
   } catch (error) {
     close('it could not be used')
-    throw error
+    if (error instanceof TooOld) throw error
+    const attempted = { name: `${address.host}:${address.port}`, ssl: Boolean(access.ssl), login: access.sasl != null }
+    throw new Error(openingProblem(error, attempted), { cause: error })
   }
   const { clientId, compression } = access
   const packer = compression === 'lz4' ? recordPacker() : null
@@ -186,11 +189,13 @@ const produce = ({ pool, clientId, packer, within }: Opened, appends: readonly W
   return within(send(), limitMs, PRODUCE.name)
 }
 
+class TooOld extends Error {}
+
 const requireVersions = (broker: Broker, { host, port }: Address): void => {
   for (const api of [PRODUCE, FETCH, LIST_OFFSETS, METADATA]) {
     const range = broker.versions?.[api.key]
     if (range !== undefined && range.minVersion <= api.version && range.maxVersion >= api.version) continue
-    throw new Error(
+    throw new TooOld(
       `the broker ${host}:${port} does not know ${api.name} version ${api.version}: Kafka 3.1 or later is needed`,
     )
   }

@@ -8,6 +8,7 @@ import { type Cluster, kafkaCluster } from './cluster.ts'
 import type { BrokerConnection, KafkaAccess } from './connection.ts'
 import { type Limits, leftMs, requireTime, withDeadline } from './deadline.ts'
 import { recordPacker } from './packed-batch.ts'
+import { brokerProblem } from './problems.ts'
 import { follow, sleep, type TopicRule, type Troubles } from './read.ts'
 import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets } from './wire.ts'
 
@@ -125,7 +126,9 @@ const append = async (
       cluster.responded()
     })
   await withDeadline(DEADLINE_MS, signal, work, (why) =>
-    sent ? new IndefiniteAppend(`${why}: the append may or may not have happened`) : new LogUnavailable(why),
+    sent
+      ? new IndefiniteAppend(`${why}: the append may or may not have happened`)
+      : new LogUnavailable(explained(cluster, why)),
   )
 }
 
@@ -144,16 +147,14 @@ const send = async (
     throw new IndefiniteAppend(`the append to ${name} was not answered: ${messageOf(error)}`, { cause: error })
   }
   if (code === CODE.none) return
-  if (REFUSED.has(code)) throw new RecordRefused(`${name} refuses the record (error ${code})`)
+  if (REFUSED.has(code)) throw new RecordRefused(`${name} refuses the record: ${brokerProblem(code)}`)
   if (DENIED.has(code)) {
     // An operator fixes this, and the record is not the cause: a caller that sets refused records aside would lose it.
-    throw new Denied(
-      `this client may not write to ${topic} (error ${code}): \`gateway topics\` prints the ACLs it needs`,
-    )
+    throw new Denied(`this client may not write to ${topic}: ${brokerProblem(code)}`)
   }
-  if (NOT_WRITTEN.has(code)) throw new LogUnavailable(`${name} does not take records now (error ${code})`)
+  if (NOT_WRITTEN.has(code)) throw new LogUnavailable(`${name} does not take records now: ${brokerProblem(code)}`)
   // Also "not the leader": the leader may have been deposed while it waited for its replicas.
-  throw new IndefiniteAppend(`the append to ${name} was answered with error ${code}`)
+  throw new IndefiniteAppend(`the append to ${name} may not have happened: ${brokerProblem(code)}`)
 }
 
 class Denied extends LogUnavailable {}
@@ -185,10 +186,10 @@ const offsetAt = async (
       const { error, offset } = readListOffsets(bytes)
       cluster.responded()
       if (error !== CODE.none)
-        throw new LogUnavailable(`offsets of ${topic}/${partition} are not known now (error ${error})`)
+        throw new LogUnavailable(`offsets of ${topic}/${partition} are not known now: ${brokerProblem(error)}`)
       return offset
     })
-  return withDeadline(DEADLINE_MS, signal, work, (why) => new LogUnavailable(why))
+  return withDeadline(DEADLINE_MS, signal, work, (why) => new LogUnavailable(explained(cluster, why)))
 }
 
 /**
@@ -209,6 +210,10 @@ const retrying = async <T>(cluster: Cluster, topic: string, limits: Limits, atte
     }
   }
 }
+
+/** A deadline that passed, with the failure of a broker before. */
+const explained = ({ lastProblem }: Cluster, why: string): string =>
+  lastProblem === '' ? why : `${why}: ${lastProblem}`
 
 const unavailable = (error: unknown): LogUnavailable =>
   error instanceof LogUnavailable ? error : new LogUnavailable(messageOf(error), { cause: error })

@@ -4,6 +4,7 @@
 import { type LogGap, type LogRecord, LogReplaced } from '../port.ts'
 import type { Cluster, Leader } from './cluster.ts'
 import type { BrokerConnection } from './connection.ts'
+import { brokerProblem } from './problems.ts'
 import { acceptBatches, takeBatches } from './records.ts'
 import {
   CODE,
@@ -128,8 +129,7 @@ class PartitionReader {
     const fetched = readFetch(await connection.request(FETCH, fetchRequest(query), FETCH_DEADLINE_MS))
     this.cluster.responded()
     if (fetched.error === CODE.offsetOutOfRange) return this.outOfRange(connection, leader)
-    if (fetched.error !== CODE.none)
-      throw new Error(`the broker answered a fetch with error ${describe(fetched.error)}`)
+    if (fetched.error !== CODE.none) throw new Error(`the broker refuses a fetch: ${brokerProblem(fetched.error)}`)
     this.requireSame(fetched)
     return this.accept(fetched.records)
   }
@@ -172,7 +172,7 @@ class PartitionReader {
   private async offsetAt(connection: BrokerConnection, leader: Leader, at: number): Promise<number> {
     const body = listOffsetsRequest(this.place.topic, this.place.partition, leader.leaderEpoch, at)
     const { error, offset } = readListOffsets(await connection.request(LIST_OFFSETS, body, CONNECT_MS))
-    if (error !== CODE.none) throw new Error(`the broker answered a question for offsets with error ${describe(error)}`)
+    if (error !== CODE.none) throw new Error(`the broker refuses to state offsets: ${brokerProblem(error)}`)
     return offset
   }
 
@@ -198,11 +198,6 @@ class PartitionReader {
     this.closed = true
     this.connection?.open.close('the reader has ended')
   }
-}
-
-const describe = (code: number): string => {
-  const name = Object.entries(CODE).find(([, value]) => value === code)?.[0]
-  return name === undefined ? String(code) : `${code} (${name})`
 }
 
 /** Resolves after the time, or at once when the signal is aborted. */

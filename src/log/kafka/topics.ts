@@ -5,6 +5,7 @@ import { LogUnavailable, TopicMisconfigured } from '../port.ts'
 import { TOPICS, type Topic } from '../topics.ts'
 import { type Cluster, type ClusterOptions, kafkaCluster } from './cluster.ts'
 import type { BrokerConnection, TopicToCreate } from './connection.ts'
+import { brokerProblem } from './problems.ts'
 import { explain, problemOf, rowOf, type TopicNeeds, wantedTopic, warningsOf } from './topic-rules.ts'
 import { CODE, DENIED, LATEST, LIST_OFFSETS, listOffsetsRequest, readListOffsets, type TopicMetadata } from './wire.ts'
 
@@ -148,14 +149,14 @@ export const untilServed = async (cluster: Cluster, names: readonly string[]): P
 const unserved = async (cluster: Cluster, names: readonly string[]): Promise<string | null> => {
   const { topics } = await cluster.metadata(names, DEADLINE_MS)
   const unknown = topics.find(({ error }) => error !== CODE.none)
-  if (unknown !== undefined) return `${unknown.name} (error ${unknown.error})`
+  if (unknown !== undefined) return `${unknown.name}: ${brokerProblem(unknown.error)}`
   for (const topic of topics) {
     for (const { partition } of topic.partitions) {
       const { address, leaderEpoch } = await cluster.leader(topic.name, partition, DEADLINE_MS)
       const connection = await cluster.shared(address, 'ask', DEADLINE_MS)
       const body = listOffsetsRequest(topic.name, partition, leaderEpoch, LATEST)
       const { error } = readListOffsets(await connection.request(LIST_OFFSETS, body, DEADLINE_MS))
-      if (error !== CODE.none) return `${topic.name}/${partition} (error ${error})`
+      if (error !== CODE.none) return `${topic.name}/${partition}: ${brokerProblem(error)}`
     }
   }
   return null
