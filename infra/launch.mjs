@@ -175,8 +175,8 @@ const SCRIPTS = {
 }
 
 /**
- * npm forwards a signal to its shell alone, which dies of it: without this, stopping `npm start` would leave a gateway
- * that serves on.
+ * The scripts of package.json begin with `exec`: npm forwards a signal to its child alone, and a shell there would die
+ * of it and let npm end before the gateway. Where npm, or a shell that stayed, was killed, what runs is ended too.
  */
 const shell = process.env.npm_lifecycle_event === undefined ? null : process.ppid
 const LOOK_MS = 500
