@@ -8,7 +8,7 @@ import { type Announcements, openAnnouncements } from './composition/announcemen
 import { type BudgetParts, openBudgetParts } from './composition/budgets.ts'
 import { type ConsoleParts, openConsole } from './composition/console.ts'
 import { type ControlPlane, openControlPlane } from './composition/control-plane.ts'
-import { lockDataDir } from './composition/data-access.ts'
+import { lockDataDir, roomProblem, withRoom } from './composition/data-access.ts'
 import { type HealthParts, openHealthParts } from './composition/health.ts'
 import { openLimits, openLoad } from './composition/limits.ts'
 import { listen } from './composition/listener.ts'
@@ -37,6 +37,7 @@ import type { SeedReport } from './upkeep/bootstrap/step.ts'
 import type { KindTable } from './upkeep/models/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/models/model-listing.ts'
 import type { ProviderWork } from './upkeep/models/provider-work.ts'
+import { type EgressWatch, watchEgress } from './upkeep/watch/egress-watch.ts'
 import type { LoadWatch } from './upkeep/watch/load-watch.ts'
 
 export interface GatewayOptions {
@@ -79,6 +80,8 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     if (primary) {
       const lock = lockDataDir(config.data.dir)
       started.push('lock', () => lock.release())
+      const lacking = roomProblem(config)
+      if (lacking !== null) diagnostics.warn('disk_room', { lacking })
     }
     const masterKeys = () => masterKeysFor(config)
     masterKeys() // made by the first start, and refused when it cannot be used
@@ -119,7 +122,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     return { url: listener.url, seeded, someModel: () => someModel(control), stop: () => started.stop() }
   } catch (error) {
     await started.stop()
-    throw error
+    throw withRoom(config, error)
   }
 }
 
@@ -132,6 +135,7 @@ interface Parts extends GatewayOptions {
   readonly kindTable: KindTable
   readonly modelCatalogue: ModelCatalogue
   readonly dialer: ReturnType<typeof createDialer>
+  readonly egress: EgressWatch
   readonly health: HealthParts
   readonly providerWork: ProviderWork
   readonly limits: Limits
@@ -148,7 +152,8 @@ const openParts = (
   opened: GatewayOptions & Pick<Parts, 'analytics' | 'outcomes' | 'control' | 'budgets' | 'verifyBudget'>,
 ): Parts => {
   const { config, env, diagnostics, control, outcomes, budgets } = opened
-  const dialer = createDialer({ allowPrivate: allowsPrivate(config) })
+  const egress = watchEgress(diagnostics, Date.now)
+  const dialer = createDialer({ allowPrivate: allowsPrivate(config), onPrivate: egress.blocked })
   const kindTable = KIND_TABLE
   const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
   const catalogueOfModels = modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now })
@@ -171,6 +176,7 @@ const openParts = (
   return {
     ...opened,
     dialer,
+    egress,
     health,
     providerWork,
     kindTable,

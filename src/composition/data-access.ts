@@ -1,10 +1,13 @@
 // Whether this process may use a data folder: a usual mistake with containers is a volume that exists and belongs to
 // another account.
-import { accessSync, constants, type Stats, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, type Stats, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import type { Config } from '../config/schema.ts'
 import { codeOf } from '../lib/process/error-code.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
+import { nodeFiles } from '../log/files.ts'
 import { type DirectoryLock, tryLock } from '../log/lock.ts'
+import { BALLAST_BYTES, roomOf } from '../log/spool/spool.ts'
 
 // One gateway for each data folder: two would run two Postgres servers and two workers in it, and overwrite each
 // other's snapshots.
@@ -31,6 +34,38 @@ const lockOf = (dataDir: string): DirectoryLock | null => {
     const path = resolve(dataDir, 'lock.db')
     throw new ConfigError(`data.dir: ${path} cannot be opened (${code}): mend its permissions or the disk`)
   }
+}
+
+// The room on the disk: what a start makes, and what it keeps free for requests in flight.
+
+const MIB = 1_048_576
+/** A new cluster of Postgres with its first segments of WAL. */
+const NEW_CLUSTER_MIB = 64
+/** Log, snapshot and key files of a start. */
+const OWN_FILES_MIB = 16
+/** Of each process: the ballast, and as much again. */
+const SPOOL_MIB = roomOf(BALLAST_BYTES) / MIB
+
+/** What this start lacks on the disk of the data folder, with what it needs; null: nothing. */
+export const roomProblem = (
+  { data, server, database }: Pick<Config, 'data' | 'server' | 'database'>,
+  freeBytes = nodeFiles.freeBytes(data.dir),
+): string | null => {
+  const isNew = database.url === null && !existsSync(join(data.dir, 'postgres'))
+  const neededMib = SPOOL_MIB * server.processes + OWN_FILES_MIB + (isNew ? NEW_CLUSTER_MIB : 0)
+  const freeMib = Math.floor(freeBytes / MIB)
+  if (freeMib >= neededMib) return null
+  return (
+    `the disk of ${resolve(data.dir)} has ${freeMib} MiB free, a start needs ${neededMib} MiB: make room, or ` +
+    NAME_ANOTHER
+  )
+}
+
+/** The error of a start; where the disk was full, one line with the room that is needed. */
+export const withRoom = (config: Config, error: unknown): unknown => {
+  const code = codeOf(error) ?? codeOf((error as Error | null)?.cause)
+  if (code !== 'ENOSPC' && code !== 'SQLITE_FULL' && code !== 'EDQUOT') return error
+  return new ConfigError(`data.dir: ${roomProblem(config) ?? `its disk or quota is full (${code})`}`)
 }
 
 /** What a process needs of the folder: to keep things in it, or only to read. */

@@ -1,12 +1,13 @@
 // What this process reports of itself: its build, the parts it is made of, and whether they are there.
 
 import { within } from '../../projections/database.ts'
-import { type Config, redacted, settingMs } from '../config/schema.ts'
+import { allowsPrivate, type Config, redacted, settingMs } from '../config/schema.ts'
 import type { InstanceDeps } from '../http/admin/reads/instances.ts'
 import { type SystemRouteDeps, systemRoutes } from '../http/admin/reads/system.ts'
 import { type OperationsDeps, type ReadinessCheck, readinessChecker } from '../http/operations.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import type { Instances } from '../upkeep/instances/instances.ts'
+import type { EgressWatch } from '../upkeep/watch/egress-watch.ts'
 import type { Analytics } from './analytics.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { HealthParts } from './health.ts'
@@ -23,6 +24,7 @@ export interface OperationsParts {
   readonly analytics: Analytics
   readonly health: Pick<HealthParts, 'healthOf'>
   readonly limits: Limits
+  readonly egress: Pick<EgressWatch, 'problem'>
   instances(): Instances | null
 }
 
@@ -53,9 +55,9 @@ export const operationsOf = (parts: OperationsParts): Operations => {
 
 /**
  * Parts whose loss is a degradation, not an outage: the log (inference goes on by the spool), Redis, an alarm of the
- * instances.
+ * instances, an upstream that the egress rules refuse.
  */
-const readinessOf = ({ config, control, outcomes, instances, limits }: OperationsParts): ReadinessCheck[] => {
+const readinessOf = ({ config, control, outcomes, instances, limits, egress }: OperationsParts): ReadinessCheck[] => {
   const degradedBy = (name: string, problem: () => string | null | Promise<string | null>): ReadinessCheck => ({
     name,
     async run() {
@@ -71,6 +73,7 @@ const readinessOf = ({ config, control, outcomes, instances, limits }: Operation
     degradedBy('log', log),
     degradedBy('instances', () => instances()?.alarm() ?? instances()?.behind() ?? null),
   ]
+  if (!allowsPrivate(config)) checks.push(degradedBy('egress', () => egress.problem()))
   return config.redis.url === null ? checks : [...checks, degradedBy('redis', () => limits.status().degraded)]
 }
 

@@ -3,7 +3,9 @@ import { afterAll, expect, test } from 'bun:test'
 import { chmodSync, constants, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type AccessPorts, accessProblem } from '../../src/composition/data-access.ts'
+import { type AccessPorts, accessProblem, roomProblem, withRoom } from '../../src/composition/data-access.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { ConfigError } from '../../src/lib/settings/settings.ts'
 import { runCommand } from '../services/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-access-'))
@@ -93,4 +95,18 @@ test('one of its files, a folder above it, a read-only file system', () => {
   expect(accessProblem('/up/data', 'write', owned(files, { '/up/data': 'EROFS' }))).toBe(
     '/up/data is on a file system that is read-only: name another folder (GATEWAY_DATA_DIR)',
   )
+})
+
+test('a start that lacks room says how much it needs', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'gatelog-room-'))
+  const config = { data: { dir }, server: { processes: 2 }, database: { url: null } } as Config
+  const mib = (count: number) => count * 1_048_576
+  expect(roomProblem(config, mib(112))).toBeNull()
+  expect(roomProblem(config, mib(111))).toMatch(/has 111 MiB free, a start needs 112 MiB: make room/)
+  mkdirSync(join(dir, 'postgres')) // made before
+  expect(roomProblem(config, mib(48))).toBeNull()
+  const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' })
+  expect(withRoom(config, full)).toBeInstanceOf(ConfigError)
+  expect(withRoom(config, new Error('something else'))).not.toBeInstanceOf(ConfigError)
+  rmSync(dir, { recursive: true })
 })

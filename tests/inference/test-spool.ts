@@ -48,7 +48,7 @@ export const testSpool = (): TestSpool => {
       return { open: spool.open, reason: spool.open ? '' : 'the disk is full' }
     },
     async append(_topic, type, subject, dataJson, of) {
-      if (of === REFUSABLE && !spool.open) throw new SpoolClosed('the disk is full')
+      if (of === REFUSABLE && !spool.open) throw new SpoolClosed('the disk is full', null, null, 'disk')
       await spool.before?.(type)
       const data: unknown = JSON.parse(wholeText(dataJson))
       const schema = EVENTS[type as keyof typeof EVENTS]

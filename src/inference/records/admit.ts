@@ -12,6 +12,8 @@ import { admittedJson } from './admission-text.ts'
 import { type CommonFacts, type FactsText, requestFactsText } from './record-text.ts'
 
 const RETRY_AFTER_S = 1
+/** Room on a disk is made by people or by what expires. */
+const DISK_RETRY_AFTER_S = 5
 /** In the records of a request without a plan. */
 const NO_PLAN = { seed: 0, frame: STILL }
 
@@ -39,7 +41,10 @@ export const factsText = (exchange: Exchange, revision: string, user: string | n
   return requestFactsText({ id, request_id, trace_id, at_ms, seed, frame: frame.number, user }, common)
 }
 
-/** Appends `request.admitted`. Throws 429 while admission is closed, and 500 when the record could not be written. */
+/**
+ * Appends `request.admitted`. Throws 429 or 503 while admission is closed, and 500 when the record could not be
+ * written.
+ */
 export const admit = async (exchange: Planned, deps: Pick<InferenceDeps, 'spool'>): Promise<Admitted> => {
   const appended = appendAdmission(exchange, deps)
   try {
@@ -71,10 +76,14 @@ export const notAdmitted = (exchange: Exchange, error: unknown): GatewayError =>
     return new GatewayError('internal_error', 'the request could not be recorded', { cause: error })
   // A record that was written, though not acknowledged in time, is in the log: its outcome has to follow it.
   exchange.admission = error.written
-  return new GatewayError('rate_limited', `no request is admitted now: ${error.message}`, {
-    retryAfterS: RETRY_AFTER_S,
-  })
+  return spoolClosed('no request is admitted now', error)
 }
+
+/** 503 without a usable disk, 429 while too much waits for the log. */
+export const spoolClosed = (what: string, { message, lacks }: SpoolClosed): GatewayError =>
+  lacks === 'disk'
+    ? new GatewayError('provider_unavailable', `${what}: ${message}`, { status: 503, retryAfterS: DISK_RETRY_AFTER_S })
+    : new GatewayError('rate_limited', `${what}: ${message}`, { retryAfterS: RETRY_AFTER_S })
 
 /** Appends `request.attempted` for a further attempt, before it is made. */
 export const admitAttempt = async (

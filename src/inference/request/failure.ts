@@ -47,5 +47,8 @@ const dialFailure = (failure: DialFailure, { provider }: CatalogueEntry): Gatewa
   }
   if (failure.kind === 'invalid_header')
     return new GatewayError('upstream_error', `nothing can be sent to ${provider}: ${failure.message}`, more)
-  return new GatewayError('upstream_error', `${provider} could not be reached (${failure.kind})`, more)
+  const why = failure.message.includes('egress.allow_private')
+    ? 'blocked: its address is private, which egress.allow_private permits'
+    : failure.kind
+  return new GatewayError('upstream_error', `${provider} could not be reached (${why})`, more)
 }

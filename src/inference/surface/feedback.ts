@@ -17,6 +17,7 @@ import { type Static, t } from '../../lib/schema/schema.ts'
 import { REFUSABLE, SpoolClosed } from '../../log/spool/spool.ts'
 import type { FeedbackMeans } from '../../state/health/feedback-means.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { spoolClosed } from '../records/admit.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import { findRequest } from './request-search.ts'
 
@@ -120,8 +121,7 @@ const record = async (data: FeedbackGiven, { spool }: FeedbackDeps): Promise<voi
     if (!(error instanceof SpoolClosed))
       throw new GatewayError('internal_error', 'the feedback could not be recorded', { cause: error })
     // Written, though not shipped in time: the record will be in the log.
-    if (error.written === null)
-      throw new GatewayError('rate_limited', `no feedback is taken now: ${error.message}`, { retryAfterS: 1 })
+    if (error.written === null) throw spoolClosed('no feedback is taken now', error)
   }
 }
 

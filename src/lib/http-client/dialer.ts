@@ -15,6 +15,8 @@ export interface DialerDeps {
   readonly nowMs?: () => number
   /** How long a resolution is cached. Default 30 s. */
   readonly resolutionTtlMs?: number
+  /** Called with each host that `allowPrivate` would permit. */
+  readonly onPrivate?: (host: string) => void
   /** PEM certificates to trust besides the system's, for private authorities. */
   readonly ca?: string
 }
@@ -61,7 +63,7 @@ const setBounded = <Value>(map: Map<string, Value>, key: string, value: Value) =
 }
 
 /** Parses and checks a URL; the result is cached by its text. */
-const createUrls = (allowPrivate: boolean) => {
+const createUrls = ({ allowPrivate, onPrivate }: DialerDeps) => {
   const urls = new Map<string, ParsedUrl>()
   return (text: string): ParsedUrl => {
     const known = urls.get(text)
@@ -71,7 +73,10 @@ const createUrls = (allowPrivate: boolean) => {
     const error = urlError(url)
     if (error !== null) throw new DialFailure('invalid_url', error)
     const refusal = hostRefusal(url, allowPrivate)
-    if (refusal !== null) throw new DialFailure('blocked', refusal)
+    if (refusal !== null) {
+      if (hostRefusal(url, true) === null) onPrivate?.(plainHost(url.hostname))
+      throw new DialFailure('blocked', refusal)
+    }
     const name = plainHost(url.hostname)
     const secure = url.protocol === 'https:'
     const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port)
@@ -89,6 +94,7 @@ const createResolver = ({
   resolve = systemResolve,
   nowMs = monotonicMs,
   resolutionTtlMs = 30_000,
+  onPrivate,
 }: DialerDeps) => {
   const resolved = new Map<string, { readonly addresses: readonly string[]; readonly untilMs: number }>()
   const resolving = new Map<string, Promise<readonly string[]>>()
@@ -104,7 +110,9 @@ const createResolver = ({
     for (const address of addresses) {
       // One refused address refuses the name: which of several addresses is used must not depend on chance.
       const refusal = addressRefusal(address, allowPrivate)
-      if (refusal !== null) throw new DialFailure('blocked', `${name} resolves to an address that ${refusal}`)
+      if (refusal === null) continue
+      if (addressRefusal(address, true) === null) onPrivate?.(name)
+      throw new DialFailure('blocked', `${name} resolves to an address that ${refusal}`)
     }
     setBounded(resolved, name, { addresses, untilMs: nowMs() + resolutionTtlMs })
     return addresses
@@ -144,7 +152,7 @@ const destinationOf = (url: ParsedUrl, address: string): Destination => {
 /** `dial` is the port that the gateway uses; `close` closes idle connections. */
 export const createDialer = (deps: DialerDeps): { readonly dial: Dial; close(): void } => {
   const client = pooledClient({ ca: deps.ca })
-  const parse = createUrls(deps.allowPrivate)
+  const parse = createUrls(deps)
   const resolver = createResolver(deps)
   const nowMs = deps.nowMs ?? monotonicMs
 

@@ -4,6 +4,10 @@ import { join } from 'node:path'
 import type { Files } from '../files.ts'
 
 const CHUNK_BYTES = 1024 * 1024
+export const BALLAST_BYTES = 8 * 1024 * 1024
+
+/** What must be free before the ballast is made: requests that follow need room too. */
+export const roomOf = (ballastBytes: number): number => 2 * ballastBytes
 
 export interface Ballast {
   /** Whether the ballast is in place (created now if there is room for it twice). */
@@ -36,7 +40,7 @@ export const makeBallast = (directory: string, bytes: number, files: Files): Bal
       if (bytes === 0) return true
       const size = files.size(path)
       if (size === bytes) return files.freeBytes(directory) > bytes
-      if (files.freeBytes(directory) < 2 * bytes) return false
+      if (files.freeBytes(directory) < roomOf(bytes)) return false
       const descriptor = files.create(path)
       try {
         // Random, so that no file system compresses it away.

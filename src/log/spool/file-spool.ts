@@ -7,7 +7,7 @@ import { type Files, fileErrorCode, nodeFiles } from '../files.ts'
 import { RecordRefused } from '../port.ts'
 import { isLonger, pageCacheHintsOf, SegmentWriter, type SpoolTopic, segmentPath } from '../segments/segments.ts'
 import { Backlog } from './backlog.ts'
-import { makeBallast } from './ballast.ts'
+import { BALLAST_BYTES, makeBallast, roomOf } from './ballast.ts'
 import { type ClaimedSpool, removeSpool } from './directory.ts'
 import { GroupSync } from './group-sync.ts'
 import type { LocalSpool, SpoolOptions, SpoolStatus } from './open.ts'
@@ -22,6 +22,8 @@ const MAX_RECORD_BYTES = 64 * 1024
 /** A batch this large is written at once instead of at the end of the iteration. */
 const MAX_BATCH_BYTES = 1024 * 1024
 const REFRESH_MS = 1_000
+const MIB = 1024 * 1024
+const mib = (bytes: number): number => Math.floor(bytes / MIB)
 
 /** A claimed directory, opened for this process. */
 export class FileSpool implements LocalSpool {
@@ -70,7 +72,7 @@ export class FileSpool implements LocalSpool {
     const { marks, headless } = segmentMarks(directory, files)
     let unmarked = headless
     this.backlogMarks = new Backlog(marks, watermarkOf(directory, options.keeping, files))
-    this.ballast = makeBallast(directory, options.ballastBytes ?? 8 * 1024 * 1024, files)
+    this.ballast = makeBallast(directory, this.ballastBytes, files)
     this.writer = new SegmentWriter({
       directory,
       files,
@@ -124,7 +126,8 @@ export class FileSpool implements LocalSpool {
     of?: Appended | typeof REFUSABLE,
   ): Promise<Appended> {
     if (this.closed || this.sync.isFull || (of === REFUSABLE && this.problem !== null)) {
-      return Promise.reject(new SpoolClosed(this.admission.reason))
+      const lacks = (this.sync.problem ?? this.diskProblem) === null ? 'log' : 'disk'
+      return Promise.reject(new SpoolClosed(this.admission.reason, null, null, lacks))
     }
     if (isLonger(data, MAX_RECORD_BYTES) || isLonger(type, 255) || isLonger(subject, 4096)) {
       return Promise.reject(new RecordRefused(`a ${type.slice(0, 64)} is larger than a record may be`))
@@ -164,10 +167,9 @@ export class FileSpool implements LocalSpool {
   refresh(): void {
     const { backlogBytes = 8 * 1024 ** 3, keeping, nowMs } = this.options
     try {
-      const room = this.ballast.ensure()
-      this.diskProblem = room ? null : 'the disk of data.dir is nearly full'
+      this.diskProblem = this.ballast.ensure() ? null : this.fullDisk()
     } catch (error) {
-      this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
+      this.diskProblem = this.problemOf(error)
     }
     this.counts.rejected += this.unshipped.expire(nowMs())
     this.sync.refresh()
@@ -179,6 +181,25 @@ export class FileSpool implements LocalSpool {
     const { bytes } = this.backlogMarks.report(this.writer.next, nowMs())
     this.backlogProblem =
       bytes > backlogBytes ? `${bytes} bytes wait to be ${keeping.until}, ${backlogBytes} is the bound` : null
+  }
+
+  private problemOf(error: unknown): string {
+    const code = fileErrorCode(error)
+    if (code === 'ENOSPC') return this.fullDisk()
+    return code === 'EDQUOT' ? 'the quota of data.dir is used up (EDQUOT)' : `the disk of data.dir fails (${code})`
+  }
+
+  private fullDisk(): string {
+    const needed = `${mib(roomOf(this.ballastBytes))} MiB are needed`
+    try {
+      return `the disk of data.dir is nearly full: ${mib(this.files.freeBytes(this.directory))} MiB are free, ${needed}`
+    } catch {
+      return `the disk of data.dir is full: ${needed}` // a disk that fails too does not say how full it is
+    }
+  }
+
+  private get ballastBytes(): number {
+    return this.options.ballastBytes ?? BALLAST_BYTES
   }
 
   status(): SpoolStatus {
@@ -252,7 +273,7 @@ export class FileSpool implements LocalSpool {
       return true
     } catch (error) {
       this.counts.writeFailures++
-      this.diskProblem = `the disk of data.dir fails (${fileErrorCode(error)})`
+      this.diskProblem = this.problemOf(error)
       return false
     }
   }
@@ -273,7 +294,7 @@ export class FileSpool implements LocalSpool {
   private reject(waiters: readonly SpoolWaiter[]): void {
     const reason = this.diskProblem ?? 'the disk of data.dir fails'
     this.counts.rejected += waiters.length
-    for (const { reject } of waiters) reject(new SpoolClosed(reason, null))
+    for (const { reject } of waiters) reject(new SpoolClosed(reason, null, null, 'disk'))
   }
 
   private deleteSegments(): void {

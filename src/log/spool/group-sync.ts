@@ -117,7 +117,7 @@ export class GroupSync<Waiter extends SyncWaiter> {
     for (const waiter of waiters) {
       const durable = Promise.withResolvers<void>()
       this.#late.push({ waiter, durable })
-      waiter.reject(new SpoolClosed(reason, appendedOnly(waiter), durable.promise))
+      waiter.reject(new SpoolClosed(reason, appendedOnly(waiter), durable.promise, 'disk'))
     }
   }
 }

@@ -26,11 +26,13 @@ export class SpoolClosed extends Error {
   /**
    * `written`: the record is in the spool all the same, and will be in the log; `log.durability` required more than
    * that. `durable`: resolves if it is made durable later; until then a power cut may take it (durability `host`).
+   * `lacks`: what has to come back, the disk of this machine or a log that takes what waits.
    */
   constructor(
     message: string,
     readonly written: Appended | null = null,
     readonly durable: Promise<void> | null = null,
+    readonly lacks: 'disk' | 'log' = 'log',
   ) {
     super(message)
   }
@@ -45,7 +47,7 @@ export const REFUSABLE = 'refusable'
 export interface Spool {
   readonly instance: string
   readonly epoch: string
-  /** Whether new requests may be admitted; `reason` is for `/ready` and the 429. */
+  /** Whether new requests may be admitted; `reason` is for `/ready` and for clients. */
   readonly admission: { readonly open: boolean; readonly reason: string }
   /**
    * Appends one record to a topic, in one batch with all others of this iteration of the event loop. `subject` is the

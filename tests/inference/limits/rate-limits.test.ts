@@ -148,7 +148,7 @@ describe('slots and reserved tokens are given back', () => {
     },
     'an admission that the spool refuses': async () => {
       gateway.spool.close_()
-      expect((await gateway.chat(ask)).status).toBe(429)
+      expect((await gateway.chat(ask)).status).toBe(503)
     },
     'an outcome that cannot be written': async () => {
       gateway.spool.before = (type) => {

@@ -204,7 +204,8 @@ describe('an answer that cost something and whose outcome the spool does not tak
 
 test.each([
   ['the disk fails', new Error('the disk is gone'), 500],
-  ['the disk is full', new SpoolClosed('the disk is full'), 429],
+  ['the disk is full', new SpoolClosed('the disk is full', null, null, 'disk'), 503],
+  ['too much waits for the log', new SpoolClosed('too much waits'), 429],
 ] as const)(
   'neither an admission nor an outcome can be written (%s): nobody is called, and nothing stays reserved',
   async (_, failure, status) => {

@@ -249,16 +249,30 @@ describe('callers', () => {
     expect(gateway.spool.settled().slice(before)).toMatchObject([{ outcome: 'denied', status: 403, key_id: 'key_3' }])
   })
 
-  test('are refused with 429 while the spool is closed, before any call', async () => {
+  test('are refused with 503 and the reason while the disk is full, before any call', async () => {
     const closed = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })] })
     closed.spool.open = false
     const calls = upstream.received.length
     const response = await closed.chat(ask)
-    expect(response.status).toBe(429)
-    expect(response.headers.get('retry-after')).toBe('1')
-    expect(await errorOf(response)).toMatchObject({ code: 'rate_limited' })
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '5'])
+    expect(response.headers.get('x-gateway-retryable')).toBe('true')
+    expect(await errorOf(response)).toMatchObject({
+      code: 'provider_unavailable',
+      message: 'no request is admitted now: the disk is full',
+    })
     expect(upstream.received).toHaveLength(calls)
     closed.close()
+  })
+
+  test('are refused with 429 while too much waits for the log', async () => {
+    const waiting = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl })] })
+    waiting.spool.before = () => {
+      throw new SpoolClosed('9 bytes wait to be shipped, 8 is the bound')
+    }
+    const response = await waiting.chat(ask)
+    expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(await errorOf(response)).toMatchObject({ code: 'rate_limited' })
+    waiting.close()
   })
 
   test('get a failure when the outcome of their answer cannot be written', async () => {
