@@ -240,6 +240,7 @@ describe('calls to the outside', () => {
     'src/lib/http/forwarded.ts',
     'src/lib/http-client/connection.ts',
     'src/lib/redis.ts',
+    'src/lib/redis-problem.ts',
     'src/log/kafka/connection.ts',
   ])
 

@@ -2,8 +2,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { openRedis } from '../../src/lib/redis.ts'
 import { redisProblem, redisRefusal } from '../../src/lib/redis-problem.ts'
 import { eventually } from '../services/eventually.ts'
-import { hangingUp, type Listener, saying, silentListener, withTls } from '../services/listeners.ts'
 import { startRedis } from '../services/redis.ts'
+import { hangingUp, type Listener, saying, silentListener, withTls } from './listeners.ts'
 
 const SECRET = 'the-password-itself'
 const redis = await startRedis()

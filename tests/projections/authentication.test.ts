@@ -1,4 +1,4 @@
-// What a server may ask for before the driver goes on: a listener that has taken the place of Postgres gets no password.
+// What a server may ask for before the driver goes on: a listener in the place of Postgres gets no password.
 import { afterEach, expect, test } from 'bun:test'
 import { openDatabase } from '../../projections/database.ts'
 

@@ -35,7 +35,7 @@ describe('what is damaged', () => {
       '3 not an envelope',
       '4 not a valid request.settled: /request_id',
       '5 at_ms 5 is no time',
-      '6 Postgres cannot store it (22P02)',
+      '6 Postgres cannot store it: it cannot store a value (22P02)',
     ])
     // What the metric and `/system` show.
     const shown = await readStatus(store.sql)
@@ -54,7 +54,7 @@ describe('what is damaged', () => {
     const schema = await store.fold(log)
     expect((await store.requests(schema)).length).toBe(150)
     expect((await store.setAside('requests')).map(({ log_offset, reason }) => `${log_offset} ${reason}`)).toEqual([
-      '0 Postgres cannot store it (22P02)',
+      '0 Postgres cannot store it: it cannot store a value (22P02)',
     ])
   })
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openDatabase, pingError, StoreTimeout } from '../../projections/database.ts'
 import { databaseProblem } from '../../projections/problems.ts'
-import { hangingUp, type Listener, saying, silentListener } from '../services/listeners.ts'
+import { hangingUp, type Listener, saying, silentListener } from '../lib/listeners.ts'
 import { type PostgresService, startPostgres } from '../services/postgres.ts'
 
 let server: PostgresService
@@ -38,13 +38,15 @@ test('a wrong password, a user without a rule, a missing database and a missing 
   expect(await problemAt(url, 'create role other')).toMatch(/may not do this.*\(42501\)$/)
 })
 
-test.each([
+const CASES: readonly [what: string, url: () => string, problem: RegExp][] = [
   ['nobody there', () => 'postgres://gate:pass-word@127.0.0.1:1/x', /nothing listens.*\(ECONNREFUSED\)$/],
   ['no such name', () => 'postgres://gate:pass-word@no.such.host.invalid/x', /cannot be resolved/],
   ['no socket', () => 'postgres://gate:pass-word@localhost/x?host=/nowhere', /socket does not exist.*\(ENOENT\)$/],
   ['no TLS where it is required', () => at(saying('N'), '?sslmode=require'), /offers no TLS.*\(TLS_REFUSED\)$/],
   ['a request for the password in cleartext', () => at(saying('R\0\0\0\b\0\0\0\u0003')), /Use SCRAM.*sslmode=require/],
-] as const)('%s is named, with what to do', async (_, url, problem) => {
+]
+
+test.each(CASES)('%s is named, with what to do', async (_, url, problem) => {
   const found = await problemAt(url())
   expect(found).toMatch(problem)
   expect(found).not.toContain('pass-word')

@@ -31,8 +31,8 @@ export const administer = async (dataDir: string, ...statements: string[]): Prom
 }
 
 /**
- * A server of one's own, ready. It also ends when this process does. `makesDatabases`: its role may, which the gateway's
- * does not.
+ * A server of one's own, ready. It also ends when this process does. `makesDatabases`: its role may do so, other than
+ * the gateway's.
  */
 export const startPostgres = async ({ makesDatabases = false } = {}): Promise<PostgresService> => {
   const dataDir = mkdtempSync(join(tmpdir(), 'gatelog-postgres-'))

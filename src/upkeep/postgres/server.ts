@@ -15,7 +15,7 @@ const MAX_COMPLAINT = 300
 // Small, since it shares the machine with the gateway. A commit lost with the host is projected again: offsets move in
 // the same transaction, and segments are trimmed only below what a flushed commit covers.
 const SETTINGS: Readonly<Record<string, string>> = {
-  listen_addresses: '', // no TCP: any account of the machine can reach a port, and take one that is free
+  listen_addresses: '', // no TCP: every account of the machine reaches a port, and may take a free one
   unix_socket_permissions: '0700',
   password_encryption: 'scram-sha-256',
   max_connections: '40',

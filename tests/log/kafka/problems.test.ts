@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'bun:test'
 import { kafkaLog } from '../../../src/log/kafka/kafka.ts'
 import { brokerProblem, openingProblem } from '../../../src/log/kafka/problems.ts'
 import { CODE } from '../../../src/log/kafka/wire.ts'
-import { hangingUp, type Listener, silentListener, withTls } from '../../services/listeners.ts'
+import { hangingUp, type Listener, silentListener, withTls } from '../../lib/listeners.ts'
 
 const listeners: Listener[] = []
 afterEach(() => {
@@ -17,7 +17,8 @@ const at = (listener: Listener) => {
 
 const login = { mechanism: 'plain', username: 'gate', password: 'pass-word' } as const
 
-test.each([
+type Access = Partial<Parameters<typeof kafkaLog>[0]>
+const CASES: readonly [what: string, address: () => string, access: Access, problem: RegExp][] = [
   ['nobody there', () => '127.0.0.1:1', {}, /127\.0\.0\.1:1: nothing listens.*\(ECONNREFUSED\)/],
   ['no such name', () => 'no.such.host.invalid:9092', {}, /name cannot be resolved/],
   ['a port for TLS', () => at(withTls()), {}, /wants TLS \(log\.kafka\.ssl is off\)/],
@@ -25,7 +26,9 @@ test.each([
   ['a port without TLS', () => at(silentListener()), { ssl: true }, /has TLS \(log\.kafka\.ssl is on\)/],
   ['a port for logins', () => at(hangingUp()), {}, /wants a login \(log\.kafka\.sasl_mechanism is none\)/],
   ['a login that is not taken', () => at(hangingUp()), { sasl: login }, /takes this login/],
-] as const)('%s is named, with what to do', async (_, address, access, problem) => {
+]
+
+test.each(CASES)('%s is named, with what to do', async (_, address, access, problem) => {
   const log = kafkaLog({ clientId: 'test', brokers: [address()], ...access })
   await expect(log.end('gateway.control.v1', 0)).rejects.toThrow(problem)
   expect(log.health().detail).toMatch(problem)
