@@ -14,7 +14,7 @@ const PASSWORD = 'Redis refuses the user name or the password: correct them in r
 const BY_ERROR: Readonly<Record<string, string>> = {
   WRONGPASS: PASSWORD,
   NOAUTH: 'Redis wants a password: set it in redis.url',
-  NOPERM: 'the rules of Redis (ACL) do not allow this user the commands: allow scripts and the keys {gatelog:limits}*',
+  NOPERM: 'the rules of Redis (ACL) do not allow this user the commands: allow scripts and the keys *gatelog:*',
   DENIED: 'Redis takes connections of its own machine alone (protected mode): set a password there',
   MAXCLIENTS: 'Redis has no connection left: raise maxclients there',
   LOADING: 'Redis is reading its data, and takes no command yet',
