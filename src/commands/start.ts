@@ -2,6 +2,7 @@
 
 import { ReportedByChild } from '../composition/analytics.ts'
 import type { Environment } from '../composition/settings.ts'
+import { cleartextPasswords } from '../config/cleartext.ts'
 import { type LoadedConfig, settingMs } from '../config/schema.ts'
 import { ownModule } from '../lib/own-files.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
@@ -37,6 +38,7 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   const { loaded, env, diagnostics, sibling, complain } = command
   const { config } = loaded
   for (const warning of sibling ? [] : loaded.warnings) diagnostics.warn('setting_ignored', { warning })
+  for (const sent of sibling ? [] : cleartextPasswords(config)) diagnostics.warn('password_in_cleartext', { ...sent })
   const ended = Promise.withResolvers<number>()
   const stopSignals = onStopSignal(() => ended.resolve(0))
   if (sibling) endWithParent(() => ended.resolve(0))
