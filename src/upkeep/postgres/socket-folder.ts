@@ -51,8 +51,12 @@ const holdsSockets = (folder: string): boolean => {
 
 /** Closes a folder of ours to all others; false when it cannot be used for the socket. */
 const close = (path: string, account: Account | null): boolean => {
-  chmodSync(path, PRIVATE)
-  if (account !== null) chownSync(path, account.uid, account.gid)
+  try {
+    chmodSync(path, PRIVATE)
+    if (account !== null) chownSync(path, account.uid, account.gid)
+  } catch {
+    return false // of another account, as after a copy: it stays as it is
+  }
   return isPrivate(path, ownerOf(account)) && isShort(path) && reachable(path, account) && holdsSockets(path)
 }
 
