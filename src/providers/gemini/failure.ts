@@ -27,6 +27,8 @@ const STATUS: Readonly<Record<string, number>> = {
 const errorIn = (body: unknown): Json => objectOf(objectOf(Array.isArray(body) ? body[0] : body).error)
 
 const BAD_KEY = /api key (?:not valid|not found|expired|was reported)|unregistered callers/i
+/** Gemini reports an empty prepaid account and a reached cap of the project as 429. */
+const NO_MONEY = /prepay(?:ment|id) credits? (?:are|is) depleted|spend(?:ing)? cap/i
 const NO_ENTITLEMENT = /location is not supported|enable billing|billing account/i
 
 /** The status by meaning: a bad key is a 400 or 403 there, and so is an unsupported country or account. */
@@ -59,8 +61,9 @@ const failureFrom = (
   const error = errorIn(parsed)
   const withRetryAfter = withRetryInfo(headers, error)
   const failure = statusFailure(status, body, withRetryAfter, reading, statusMeant(status, error))
-  // "You exceeded your current quota" is also the text of its limits per minute: only a 402 is final.
-  if (status !== 429 || failure.code !== 'quota_exceeded') return failure
+  // "You exceeded your current quota" is also the text of its limits per minute: only a 402, or a sentence about
+  // money, is final.
+  if (status !== 429 || failure.code !== 'quota_exceeded' || NO_MONEY.test(failure.message)) return failure
   return new GatewayError('rate_limited', failure.message, {
     upstreamStatus: status,
     retryAfterS: retryAfterS(withRetryAfter, reading?.createdS),

@@ -2,7 +2,7 @@
 import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
-import { anyOf } from './any-of.ts'
+import { ABOUT_MONEY, aboutPromptLength, aboutRate, SIGNATURES, type Signature } from './failure-signatures.ts'
 import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
 import { retryAfterS } from './retry-after.ts'
 import { scrub } from './scrub.ts'
@@ -15,81 +15,6 @@ interface ErrorText {
   /** `error.code` when it is a status. */
   readonly status: number | null
 }
-
-interface Signature {
-  readonly code: ErrorCode
-  readonly fields: readonly string[]
-  readonly message: RegExp
-}
-
-// In this order: a request that is too long may also be reported as a quota or a bad request.
-const SIGNATURES: readonly Signature[] = [
-  {
-    code: 'context_length_exceeded',
-    fields: ['context_length_exceeded', 'exceed_context_size_error', 'invalid_request_prompt_too_long'],
-    message: anyOf(
-      /maximum context length is|too large for model with .* context|maximum prompt length is/,
-      /when context (?:the )?overflows|is greater than the context length|prompt is too long|exceed context limit/,
-      /exceeds the maximum number of tokens allowed|exceeds the available context size|input is too long/,
-      /too many input tokens|prompt: length|`inputs` tokens \+ `max_new_tokens` must be/,
-      /longer than the model's context length|input length exceeds the context length|too many tokens/,
-      /current length is .* while limit is|input too long: .*limit is|model's maximum context limit/,
-      /input tokens exceed the configured limit|exceeded max context length/,
-    ),
-  },
-  {
-    code: 'content_filtered',
-    fields: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation'],
-    message: anyOf(
-      /rejected as a result of our safety system|filtered due to the prompt triggering/,
-      /output blocked by content filtering policy|violating our usage policy|violates usage guidelines/,
-      /response was blocked/,
-    ),
-  },
-  {
-    code: 'quota_exceeded',
-    fields: [
-      'insufficient_quota',
-      'credit_balance_exhausted',
-      'billing_hard_limit_reached',
-      'billing_not_active',
-      'billing_error',
-      'contract_spend_limit_reached',
-    ],
-    message: anyOf(
-      /exceeded your current quota|credit balance is too low|insufficient balance|insufficient credits/,
-      /spend(?:ing)? limit|reached your specified .*usage limits?/,
-    ),
-  },
-  {
-    code: 'rate_limited',
-    fields: [
-      'rate_limit_exceeded',
-      'rate_limit_error',
-      'throttlingexception',
-      'toomanyrequestsexception',
-      'servicequotaexceededexception',
-    ],
-    message: /service tier capacity exceeded|request was throttled|rate limit (?:reached|exceeded)/,
-  },
-  {
-    code: 'not_found',
-    fields: ['model_not_found', 'not_found_error', 'deploymentnotfound', 'resourcenotfoundexception'],
-    message: /\bmodel\b.* does not exist|provided model identifier is invalid/,
-  },
-  {
-    code: 'authentication_error',
-    fields: [
-      'invalid_api_key',
-      'authentication_error',
-      'unrecognizedclientexception',
-      'invalidsignatureexception',
-      'expiredtokenexception',
-      'api_key_invalid',
-    ],
-    message: /security token included in the request is (?:invalid|expired)|incorrect api key provided/,
-  },
-]
 
 /** Codes that a body may turn a status into. An unlisted status keeps its code. */
 const ANY = SIGNATURES.map(({ code }) => code)
@@ -158,8 +83,10 @@ const errorTextIn = (body: unknown, extra: string | null): ErrorText => {
   const relayed = relayedIn(error)
   const moderated = relayed.moderated ? 'content_filter' : null
   const all = [error.code, error.type, error.status, error.error_type, error.__type, inner.code, extra, moderated]
-  all.push(relayed.error.code, relayed.error.type)
-  const fields = all.flatMap((field) => (typeof field === 'string' ? [field.toLowerCase()] : []))
+  all.push(error.reason, relayed.error.code, relayed.error.type)
+  const fields = all.flatMap((field) =>
+    typeof field === 'string' || typeof field === 'number' ? [`${field}`.toLowerCase()] : [],
+  )
   const status = Number(error.code)
   return {
     fields,
@@ -176,13 +103,16 @@ const codeOf = (status: number, errorText: ErrorText): ErrorCode => {
   const message = errorText.message.slice(0, 4096).toLowerCase()
   for (const signature of SIGNATURES) {
     if (!open.includes(signature.code)) continue
-    if (signature.fields.some((field) => errorText.fields.includes(field)) || signature.message.test(message))
-      return signature.code
+    if (signs(signature, errorText.fields, message)) return signature.code
   }
-  if (status === 403 && /\b(?:credits?|billing|quota|spend)\b/.test(message)) return 'quota_exceeded'
-  if (status === 413 && /\b(?:tokens?|context)\b/.test(message)) return 'context_length_exceeded'
+  if (status === 403 && ABOUT_MONEY.test(message)) return 'quota_exceeded'
+  if (status === 413 && aboutRate(message)) return 'rate_limited'
+  if (status === 413 && aboutPromptLength(message)) return 'context_length_exceeded'
   return plain
 }
+
+const signs = ({ fields, message, except }: Signature, given: readonly string[], text: string): boolean =>
+  fields.some((field) => given.includes(field)) || (message.test(text) && except?.test(text) !== true)
 
 const PLAIN: Partial<Record<ErrorCode, string>> = {
   authentication_error: 'The provider refused the credentials that the gateway holds for it.',
