@@ -2,8 +2,17 @@
 // by name.
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { isObject } from '../../wire/json.ts'
-import { argumentsOf, dataUrl, quoted, refuse } from '../shared/converting.ts'
+import {
+  argumentsOf,
+  dataUrl,
+  quoted,
+  refuse,
+  SYSTEM_AS_USER,
+  TRIMMED_END,
+  USER_IN_FRONT,
+} from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import type { Note } from '../shared/vendor-fields.ts'
 
 type Block = Record<string, unknown>
 interface Message {
@@ -46,10 +55,10 @@ const fileBlock = (part: Json, param: string): Block => {
   return { type: 'document', source, ...(typeof file.filename === 'string' ? { title: file.filename } : {}) }
 }
 
-/** Blocks of a `content`. Empty texts are left out: Anthropic refuses them. */
+/** Blocks of a `content`. Blank texts are left out: Anthropic refuses them. */
 const blocksOf = (content: unknown, param: string, allowed: readonly string[]): Block[] => {
   if (content === null || content === undefined) return []
-  if (typeof content === 'string') return content === '' ? [] : [{ type: 'text', text: content }]
+  if (typeof content === 'string') return isBlank(content) ? [] : [{ type: 'text', text: content }]
   if (!Array.isArray(content)) throw refuse('content must be a string or a list of parts', param)
   return content.flatMap((part: unknown, i): Block[] => {
     const at = `${param}[${i}]`
@@ -61,9 +70,11 @@ const blocksOf = (content: unknown, param: string, allowed: readonly string[]): 
     if (type === 'file') return [withCache(fileBlock(part, at), part)]
     const text = textOf(type === 'refusal' ? part.refusal : part.text)
     if (text === null) throw refuse(`${type} must be a string`, `${at}.${type}`)
-    return text === '' ? [] : [withCache({ type: 'text', text }, part)]
+    return isBlank(text) ? [] : [withCache({ type: 'text', text }, part)]
   })
 }
+
+const isBlank = (text: string): boolean => text.trim() === ''
 
 const TOOL_ID = /^[\w-]+$/
 
@@ -114,11 +125,16 @@ const toolResult = (message: Json, param: string): Block => {
   )
 }
 
+interface Conversation {
+  readonly system: readonly Block[]
+  readonly messages: readonly { readonly role: string; readonly content: readonly Block[] }[]
+}
+
 /**
  * All system and developer messages go to the top; tool results become one user message, which the next text of the
  * user joins.
  */
-export const convertMessages = (list: unknown): { system: Block[]; messages: { role: string; content: Block[] }[] } => {
+export const convertMessages = (list: unknown, note: Note): Conversation => {
   const system: Block[] = []
   const messages: Message[] = []
   const user = (blocks: Block[], results: boolean) => {
@@ -149,5 +165,35 @@ export const convertMessages = (list: unknown): { system: Block[]; messages: { r
         throw refuse(`this provider has no counterpart for the role ${quoted(message.role)}`, `${param}.role`)
     }
   })
-  return { system, messages: messages.map(({ role, content }) => ({ role, content })) }
+  trimEnd(messages.at(-1), note)
+  const plain = messages.map(({ role, content }) => ({ role, content }))
+  if (plain[0]?.role === 'assistant') {
+    note(USER_IN_FRONT)
+    plain.unshift({ role: 'user', content: [{ type: 'text', text: '.' }] })
+  }
+  if (plain.length > 0) return { system, messages: plain }
+  if (system.length === 0) throw refuse('this provider needs a message that is not blank', 'messages')
+  note(SYSTEM_AS_USER)
+  return { system: [], messages: [{ role: 'user', content: system }] }
+}
+
+/** White space at the end of an answer that the model continues is refused. */
+const trimEnd = (last: Message | undefined, note: Note): void => {
+  const block = last?.role === 'assistant' ? last.content.at(-1) : undefined
+  if (block === undefined || block.type !== 'text') return
+  const text = String(block.text).trimEnd()
+  if (text === block.text) return
+  block.text = text
+  note(TRIMMED_END)
+}
+
+/**
+ * The current turn of the assistant begins without a thought: a loop of tools, or an answer that the model continues.
+ * Its results do not begin a turn.
+ */
+export const isUnsigned = ({ messages }: Conversation): boolean => {
+  const isResult = ({ type }: Block) => type === 'tool_result'
+  const begins = messages.findLastIndex(({ role, content }) => role === 'user' && !content.some(isResult))
+  const first = messages[begins + 1]?.content[0]
+  return first !== undefined && first.type !== 'thinking' && first.type !== 'redacted_thinking'
 }

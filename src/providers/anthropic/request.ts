@@ -1,9 +1,19 @@
 // A chat call -> Anthropic's Messages API.
+import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { topLevel } from '../../lib/json/edit.ts'
 import { isObject } from '../../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
-import { FORCED_WITHOUT_THINKING, NO_JSON_OUTPUT, NO_SAMPLING, thinkingFor } from '../shared/claude-models.ts'
-import { schemaSubset } from '../shared/claude-schema.ts'
+import {
+  FORCED_WITHOUT_THINKING,
+  LEAST_TOP_P_THINKING,
+  NO_JSON_OUTPUT,
+  NO_SAMPLING,
+  ONE_SAMPLER,
+  TEMPERATURE_WINS,
+  thinkingFor,
+  UNSIGNED_WITHOUT_THINKING,
+} from '../shared/claude-models.ts'
+import { schemaSubset, strictTools } from '../shared/claude-schema.ts'
 import {
   dropDetail,
   exactBody,
@@ -17,7 +27,7 @@ import {
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { joinUrl } from '../shared/target-url.ts'
 import { stopsOf, vendorFields } from '../shared/vendor-fields.ts'
-import { convertMessages } from './messages.ts'
+import { convertMessages, isUnsigned } from './messages.ts'
 
 /** `max_tokens` is required upstream. Used only when neither the client nor the catalogue sets a limit. */
 const DEFAULT_MAX_TOKENS = 4_096
@@ -62,10 +72,10 @@ const convertChoice = (choice: unknown): Record<string, unknown> | null => {
 }
 
 /** Adds `tools` and `tool_choice`. */
-const addTools = (body: Json, out: Record<string, unknown>): void => {
+const addTools = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
   const tools = arrayOf(body.tools).map(convertTool)
   if (tools.length === 0) return
-  out.tools = tools
+  out.tools = strictTools(tools, 'input_schema', !NO_JSON_OUTPUT.test(model), (text) => shaping.push(text))
   const choice = convertChoice(body.tool_choice)
   const single =
     body.parallel_tool_calls === false && choice?.type !== 'none' ? { disable_parallel_tool_use: true } : {}
@@ -98,7 +108,13 @@ const addFormat = (body: Json, out: Record<string, unknown>, model: string, shap
 /** A model that thinks refuses a forced tool. */
 const thinks = ({ thinking }: Record<string, unknown>): boolean => isObject(thinking) && thinking.type !== 'disabled'
 
-const addThinking = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
+const addThinking = (
+  body: Json,
+  out: Record<string, unknown>,
+  model: string,
+  unsigned: boolean,
+  shaping: string[],
+): void => {
   const effort = textOf(body.reasoning_effort)
   if (effort === null) return
   if (effort === 'none') {
@@ -110,18 +126,39 @@ const addThinking = (body: Json, out: Record<string, unknown>, model: string, sh
     shaping.push('dropped reasoning_effort: max_tokens leaves no room for thinking')
     return
   }
-  const forced = ['any', 'tool'].includes(textOf(objectOf(out.tool_choice).type) ?? '')
+  const forced = forcesTool(out)
   if (forced && out.thinking === undefined) shaping.push(FORCED_WITHOUT_THINKING)
   if ('effort' in thinking) out.output_config = { effort: thinking.effort, ...objectOf(out.output_config) }
-  if (!forced)
-    out.thinking ??=
+  if (forced || out.thinking !== undefined) return
+  if (unsigned) shaping.push(UNSIGNED_WITHOUT_THINKING)
+  else
+    out.thinking =
       'effort' in thinking ? { type: 'adaptive' } : { type: 'enabled', budget_tokens: thinking.budgetTokens }
+}
+
+/** The `tool_choice` of the body forces a tool, one or any. */
+const forcesTool = (out: Record<string, unknown>): boolean =>
+  ['any', 'tool'].includes(textOf(objectOf(out.tool_choice).type) ?? '')
+
+/** Leaves out what Claude refuses while thinking is on, whichever field switched it on. */
+const settleThinking = (
+  out: Record<string, unknown>,
+  unsigned: boolean,
+  field: 'thinking' | 'reasoning_effort',
+  shaping: string[],
+): void => {
+  if (thinks(out) && (unsigned || forcesTool(out))) {
+    delete out.thinking
+    shaping.push(
+      `dropped thinking: ${unsigned ? 'the assistant message before it has no signed thought' : 'a tool is forced'}`,
+    )
+  }
   if (!thinks(out)) return
-  // Refused while thinking is on.
-  for (const name of ['temperature', 'top_k'])
+  const isLow = typeof out.top_p !== 'number' || out.top_p < LEAST_TOP_P_THINKING
+  for (const name of isLow ? ['temperature', 'top_p', 'top_k'] : ['temperature', 'top_k'])
     if (out[name] !== undefined) {
       delete out[name]
-      shaping.push(`dropped ${name}: not with reasoning_effort`)
+      shaping.push(`dropped ${name}: not with ${field}`)
     }
 }
 
@@ -135,6 +172,9 @@ const addSampling = (body: Json, out: Record<string, unknown>, model: string, sh
       shaping.push('clamped temperature to 1')
     } else out[name] = body[name]
   }
+  if (out.temperature === undefined || out.top_p === undefined || !ONE_SAMPLER.test(model)) return
+  delete out.top_p
+  shaping.push(TEMPERATURE_WINS)
 }
 
 /** Anthropic refuses blank ones. */
@@ -143,7 +183,20 @@ const addStop = (body: Json, out: Record<string, unknown>, shaping: string[]): v
   if (stop !== null) out.stop_sequences = stop
 }
 
-const userOf = (body: Json): string | null => textOf(objectOf(body.metadata).user_id) ?? textOf(body.user)
+const EMAIL = /[^\s@]+@[^\s@]+\.[^\s@]/
+const PHONE = /^\s*\+?[\d\s().-]{7,}$/
+const MOST_USER_ID = 256
+
+/** An id that names a person, or is too long, is refused: its digest is sent instead, always the same. */
+const addUser = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
+  const own = textOf(objectOf(body.metadata).user_id)
+  const user = own ?? textOf(body.user)
+  if (user === null) return
+  const isRefused = user.length > MOST_USER_ID || EMAIL.test(user.slice(0, MOST_USER_ID)) || PHONE.test(user)
+  out.metadata = { user_id: isRefused ? `user_${sha256Hex(user)}` : user }
+  if (isRefused)
+    shaping.push(`replaced ${own === null ? 'user' : 'metadata.user_id'} by a digest: the provider refuses it`)
+}
 
 export const messagesBody = (
   { body, stream }: Pick<ChatCall, 'body' | 'stream'>,
@@ -162,7 +215,8 @@ export const messagesBody = (
   const limit = outputLimit(body)
   if (limit === undefined && target.maxOutputTokens === null)
     shaping.push(`max_tokens ${DEFAULT_MAX_TOKENS}: required, and the catalogue knows none`)
-  const { system, messages } = convertMessages(body.messages)
+  const conversation = convertMessages(body.messages, (text) => shaping.push(text))
+  const { system, messages } = conversation
   const out: Record<string, unknown> = {
     ...vendorFields('anthropic', body, HANDLED, (text) => shaping.push(text)),
     model,
@@ -173,11 +227,13 @@ export const messagesBody = (
   }
   addSampling(body, out, model, shaping)
   addStop(body, out, shaping)
-  addTools(body, out)
-  addThinking(body, out, model, shaping)
+  addTools(body, out, model, shaping)
+  const unsigned = isUnsigned(conversation)
+  const field = out.thinking === undefined ? 'reasoning_effort' : 'thinking'
+  addThinking(body, out, model, unsigned, shaping)
+  settleThinking(out, unsigned, field, shaping)
   addFormat(body, out, model, shaping)
-  const user = userOf(body)
-  if (user !== null) out.metadata = { user_id: user }
+  addUser(body, out, shaping)
   return out
 }
 

@@ -2,8 +2,17 @@
 // name.
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import { isObject } from '../../wire/json.ts'
-import { argumentsOf, present, quoted, refuse } from '../shared/converting.ts'
+import {
+  argumentsOf,
+  present,
+  quoted,
+  refuse,
+  SYSTEM_AS_USER,
+  TRIMMED_END,
+  USER_IN_FRONT,
+} from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
+import type { Note } from '../shared/vendor-fields.ts'
 import { audioBlock, documentBlock, imageBlock } from './media.ts'
 
 export type Block = Record<string, unknown>
@@ -24,6 +33,14 @@ export const cachePoint = (source: Json): readonly Block[] => {
   if (!isObject(source.cache_control)) return []
   const { ttl } = source.cache_control
   return [{ cachePoint: { type: 'default', ...(typeof ttl === 'string' ? { ttl } : {}) } }]
+}
+
+/** A marker on a part of a tool's result goes beside the result too: there is no place for one inside. */
+const resultCachePoint = (message: Json): readonly Block[] => {
+  const marked = [message, ...arrayOf(message.content).map(objectOf)].find(({ cache_control }) =>
+    isObject(cache_control),
+  )
+  return marked === undefined ? [] : cachePoint(marked)
 }
 
 const TOOL_ID = /^[a-zA-Z0-9_.:-]{1,64}$/
@@ -57,7 +74,7 @@ class Converter {
         this.#append('user', this.#blocks(message.content, content, ['text', 'image_url', 'file', 'input_audio']))
         break
       case 'tool':
-        this.#append('user', [this.#toolResult(message, param), ...cachePoint(message)])
+        this.#append('user', [this.#toolResult(message, param), ...resultCachePoint(message)])
         break
       case 'assistant':
         this.#append('assistant', this.#assistant(message, param))
@@ -120,7 +137,8 @@ class Converter {
   }
 
   #toolResult(message: Json, param: string): Block {
-    const content = this.#blocks(message.content, `${param}.content`, ['text', 'image_url', 'file'])
+    const blocks = this.#blocks(message.content, `${param}.content`, ['text', 'image_url', 'file'])
+    const content = blocks.filter(({ cachePoint }) => cachePoint === undefined)
     return {
       toolResult: {
         toolUseId: toolId(message.tool_call_id, this.mistral, `${param}.tool_call_id`),
@@ -146,11 +164,41 @@ const reasoningOf = (message: Json): Block[] =>
   })
 
 /** All system and developer messages go to the top. `mistral`: models of that family accept ids of one form only. */
-export const convertMessages = (list: unknown, mistral: boolean): Conversation => {
+export const convertMessages = (list: unknown, mistral: boolean, note: Note): Conversation => {
   const converter = new Converter(mistral)
   arrayOf(list).forEach((message, i) => {
     if (!isObject(message)) throw refuse('a message must be an object', `messages[${i}]`)
     converter.add(message, `messages[${i}]`)
   })
-  return converter
+  const { system, messages, calledTools } = converter
+  trimEnd(messages.at(-1), note)
+  if (messages[0]?.role === 'assistant') {
+    note(USER_IN_FRONT)
+    messages.unshift({ role: 'user', content: [{ text: '.' }] })
+  }
+  if (messages.length > 0) return { system, messages, calledTools }
+  if (system.length === 0) throw refuse('this provider needs a message that is not blank', 'messages')
+  note(SYSTEM_AS_USER)
+  return { system: [], messages: [{ role: 'user', content: system }], calledTools }
+}
+
+/** Claude refuses white space at the end of an answer that it continues. */
+const trimEnd = (last: Message | undefined, note: Note): void => {
+  const block = last?.role === 'assistant' ? last.content.at(-1) : undefined
+  if (block === undefined || typeof block.text !== 'string') return
+  const text = block.text.trimEnd()
+  if (text === block.text) return
+  block.text = text
+  note(TRIMMED_END)
+}
+
+/**
+ * The current turn of the assistant begins without a thought: a loop of tools, or an answer that the model continues.
+ * Its results do not begin a turn.
+ */
+export const isUnsigned = ({ messages }: Conversation): boolean => {
+  const isResult = ({ toolResult }: Block) => toolResult !== undefined
+  const begins = messages.findLastIndex(({ role, content }) => role === 'user' && !content.some(isResult))
+  const first = messages[begins + 1]?.content[0]
+  return first !== undefined && first.reasoningContent === undefined
 }

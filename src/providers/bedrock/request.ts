@@ -2,7 +2,15 @@
 // `additionalModelRequestFields`.
 
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
-import { FORCED_WITHOUT_THINKING, NO_SAMPLING, thinkingFor } from '../shared/claude-models.ts'
+import {
+  FORCED_WITHOUT_THINKING,
+  LEAST_TOP_P_THINKING,
+  NO_SAMPLING,
+  ONE_SAMPLER,
+  TEMPERATURE_WINS,
+  thinkingFor,
+  UNSIGNED_WITHOUT_THINKING,
+} from '../shared/claude-models.ts'
 import {
   CONVERTED,
   dropDetail,
@@ -15,7 +23,7 @@ import {
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { type Note, noteReplaced, stopsOf, vendorFields, vendorMembers } from '../shared/vendor-fields.ts'
-import { type Conversation, convertMessages } from './messages.ts'
+import { type Conversation, convertMessages, isUnsigned } from './messages.ts'
 import { type Family, familyOf, novaReasons } from './models.ts'
 import { authorized, modelUrl } from './target.ts'
 import { addFormat, addTools } from './tools.ts'
@@ -46,7 +54,7 @@ export interface Draft {
   readonly conversation: Conversation
   readonly shaping: string[]
   readonly note: Note
-  readonly inferenceConfig: Record<string, unknown>
+  inferenceConfig: Record<string, unknown>
   readonly toolConfig: Record<string, unknown>
   readonly outputConfig: Record<string, unknown>
   /** `additionalModelRequestFields`, in the model's own fields. */
@@ -57,13 +65,14 @@ export interface Draft {
 const draftOf = (body: Json, target: Target): Draft => {
   const family = familyOf(target)
   const shaping: string[] = []
+  const note: Note = (text) => shaping.push(text)
   return {
     body,
     target,
     family,
-    conversation: convertMessages(body.messages, family === 'mistral'),
+    conversation: convertMessages(body.messages, family === 'mistral', note),
     shaping,
-    note: (text) => shaping.push(text),
+    note,
     inferenceConfig: {},
     toolConfig: {},
     outputConfig: {},
@@ -100,6 +109,43 @@ const addSampling = ({ body, target, family, shaping, note, inferenceConfig, add
   }
 }
 
+/** Why Claude does not think in this request, where it must not; null where it may. */
+const whyNotThinking = ({ conversation, body }: Draft): string | null => {
+  if (isUnsigned(conversation)) return 'the assistant message before it has no signed thought'
+  return forcesTool(body) ? 'a tool is forced' : null
+}
+
+/**
+ * Leaves out what Claude refuses, whichever field has it: thinking where it must not think, sampling while it thinks,
+ * two samplers.
+ */
+const settleClaude = (draft: Draft): void => {
+  const { target, body, note, inferenceConfig, additional } = draft
+  const { type } = objectOf(additional.thinking)
+  draft.thinks = type !== undefined && type !== 'disabled'
+  const why = draft.thinks ? whyNotThinking(draft) : null
+  if (why !== null) {
+    delete additional.thinking
+    draft.thinks = false
+    note(`dropped thinking: ${why}`)
+  }
+  const drop = (from: Record<string, unknown>, name: string, text: string): void => {
+    if (from[name] === undefined) return
+    delete from[name]
+    note(text)
+  }
+  if (draft.thinks) {
+    const field = textOf(body.reasoning_effort) === null ? 'thinking' : 'reasoning_effort'
+    drop(inferenceConfig, 'temperature', `dropped temperature: not with ${field}`)
+    const { topP } = inferenceConfig
+    if (typeof topP !== 'number' || topP < LEAST_TOP_P_THINKING)
+      drop(inferenceConfig, 'topP', `dropped top_p: not with ${field}`)
+    for (const name of ['temperature', 'top_k']) drop(additional, name, `dropped ${name}: not with ${field}`)
+  }
+  if (inferenceConfig.temperature !== undefined && ONE_SAMPLER.test(target.upstreamModel))
+    drop(inferenceConfig, 'topP', TEMPERATURE_WINS)
+}
+
 const addStop = ({ body, family, note, inferenceConfig }: Draft): void => {
   const own = objectOf(body.inferenceConfig).stopSequences
   const stop = stopsOf(body.stop, own, 'stopSequences', note, family !== 'claude')
@@ -128,18 +174,13 @@ const addClaudeThinking = (draft: Draft, effort: string): void => {
     shaping.push(FORCED_WITHOUT_THINKING)
     return
   }
+  if (isUnsigned(draft.conversation)) {
+    shaping.push(UNSIGNED_WITHOUT_THINKING)
+    return
+  }
   draft.thinks = true
   additional.thinking =
     'effort' in thinking ? { type: 'adaptive' } : { type: 'enabled', budget_tokens: thinking.budgetTokens }
-  // Refused while thinking is on.
-  for (const [name, from] of [
-    ['temperature', inferenceConfig],
-    ['top_k', additional],
-  ] as const) {
-    if (from[name] === undefined) continue
-    delete from[name]
-    shaping.push(`dropped ${name}: not with reasoning_effort`)
-  }
 }
 
 const NOVA_EFFORTS: Readonly<Record<string, string>> = { minimal: 'low', xhigh: 'high', max: 'high' }
@@ -168,18 +209,21 @@ export const converseBody = (body: Json, target: Target): { body: Json; shaping:
   addSampling(draft)
   addStop(draft)
   addThinking(draft)
+  const { note, conversation } = draft
+  const [inference, output, additional] = CONTAINERS.map((name) => vendorMembers('bedrock', body[name], name, note))
+  draft.inferenceConfig = { ...inference, ...draft.inferenceConfig }
+  Object.assign(draft.additional, additional)
+  if (draft.family === 'claude') settleClaude(draft)
   addTools(draft)
   addFormat(draft)
-  const { note, conversation } = draft
   const out = vendorFields('bedrock', body, HANDLED, note)
-  const [inference, output, additional] = CONTAINERS.map((name) => vendorMembers('bedrock', body[name], name, note))
   const { system, messages } = conversation
   if (system.length > 0) out.system = system
   out.messages = messages
-  setFilled(out, 'inferenceConfig', { ...inference, ...draft.inferenceConfig })
+  setFilled(out, 'inferenceConfig', draft.inferenceConfig)
   setFilled(out, 'toolConfig', draft.toolConfig)
   setFilled(out, 'outputConfig', { ...output, ...draft.outputConfig })
-  setFilled(out, 'additionalModelRequestFields', { ...draft.additional, ...additional })
+  setFilled(out, 'additionalModelRequestFields', draft.additional)
   return { body: out, shaping: draft.shaping }
 }
 

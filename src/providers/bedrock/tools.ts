@@ -1,6 +1,6 @@
 // Tools and response formats of the client's wire -> `toolConfig` and `outputConfig` of Converse.
 import { isObject } from '../../wire/json.ts'
-import { schemaSubset } from '../shared/claude-schema.ts'
+import { schemaSubset, strictTools } from '../shared/claude-schema.ts'
 import { JSON_TOOL, present, refuse } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { type Block, cachePoint } from './messages.ts'
@@ -18,22 +18,22 @@ const toolSpec = (name: unknown, description: string | null, schema: Json, stric
   },
 })
 
-/** The tools that the client declares, and whether one of them requests strictness that the model lacks. */
-const declared = (body: Json, strictly: boolean, shaping: string[]): Block[] => {
-  let loosened = false
-  const tools = arrayOf(body.tools).flatMap((tool, i): Block[] => {
+/** The tools that the client declares; strict ones with the schema that the model takes for them. */
+const declared = ({ body, target, note }: Draft): Block[] => {
+  const tools = arrayOf(body.tools).map((tool, i): Json => {
     if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function))
       throw refuse('this provider takes function tools only', `tools[${i}].type`)
-    const { name, description, parameters, strict, cache_control } = tool.function
-    loosened ||= strict === true && !strictly
-    const schema = isObject(parameters) ? parameters : NO_PARAMETERS
-    return [
-      toolSpec(name, textOf(description), schema, strict === true && strictly),
-      ...cachePoint({ cache_control: tool.cache_control ?? cache_control }),
-    ]
+    const { parameters, cache_control } = tool.function
+    return {
+      ...tool.function,
+      parameters: isObject(parameters) ? parameters : NO_PARAMETERS,
+      cache_control: tool.cache_control ?? cache_control,
+    }
   })
-  if (loosened) shaping.push('dropped tools[].function.strict: the model does not take it')
-  return tools
+  return strictTools(tools, 'parameters', takesSchemas(target), note).flatMap((tool): Block[] => [
+    toolSpec(tool.name, textOf(tool.description), objectOf(tool.parameters), tool.strict === true),
+    ...cachePoint(tool),
+  ])
 }
 
 type Choice = { readonly type: 'auto' | 'any' | 'none' } | { readonly type: 'tool'; readonly name: string }
@@ -55,9 +55,9 @@ const converseChoice = (choice: Choice): Json =>
  * Adds `toolConfig`. What it cannot express goes to Claude in Claude's own fields; a request must not hold both forms.
  */
 export const addTools = (draft: Draft): void => {
-  const { body, target, family, shaping, conversation } = draft
+  const { body, family, shaping, conversation } = draft
   const choice = choiceOf(body.tool_choice)
-  const tools = declared(body, takesSchemas(target), shaping)
+  const tools = declared(draft)
   const called = [...conversation.calledTools]
   let never = choice?.type === 'none'
   if (tools.length === 0) {

@@ -2,7 +2,7 @@
 // refused by name.
 import { isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
-import { present, quoted, refuse } from '../shared/converting.ts'
+import { present, quoted, refuse, SYSTEM_AS_USER } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { isInline, type MediaContext, mediaPartOf, type Part } from './media.ts'
 import type { GeminiFamily } from './models.ts'
@@ -203,6 +203,6 @@ export const convertMessages = (
     return { system: [], contents }
   }
   if (contents.length > 0) return { system, contents }
-  context.shaping.add('system as a user text: the provider refuses a request without one')
+  context.shaping.add(SYSTEM_AS_USER)
   return { system: [], contents: [{ role: 'user', parts: system }] }
 }

@@ -14,6 +14,10 @@ const LIMITS = new Set([
   'minProperties', 'maxProperties', 'patternProperties', 'propertyNames',
 ])
 
+/** In notes: which schema it is about, and what becomes of its limits. */
+const OF_ANSWER = ' of the JSON schema'
+const CHECKED = ': the gateway checks the answer'
+
 const MAPS = new Set(['properties', '$defs', 'definitions'])
 const LISTS = new Set(['anyOf', 'allOf', 'oneOf', 'prefixItems'])
 const SINGLE = new Set(['items', 'not', 'if', 'then', 'else'])
@@ -31,20 +35,48 @@ export const schemaSubset = (schema: unknown, note: Note): unknown => {
   return subset
 }
 
+/** Claude takes so many strict tools in one request. */
+const MOST_STRICT = 20
+
+/**
+ * Tools whose `strict` the model takes: their schema, which is member `schemaName`, in the subset. The others without
+ * `strict`.
+ */
+export const strictTools = (
+  tools: readonly Json[],
+  schemaName: string,
+  taken: boolean,
+  note: Note,
+): readonly Json[] => {
+  const strict = tools.filter((tool) => tool.strict === true).length
+  if (strict === 0) return tools
+  if (!taken || strict > MOST_STRICT) {
+    const why = taken ? `at most ${MOST_STRICT} tools may have it` : 'the model does not take it'
+    note(`dropped tools[].function.strict: ${why}`)
+    return tools.map(({ strict: _, ...tool }) => tool)
+  }
+  const notes = new Set<string>()
+  const subset = tools.map((tool) =>
+    tool.strict === true ? { ...tool, [schemaName]: subsetOf(tool[schemaName], notes, 0) } : tool,
+  )
+  for (const text of notes) note(text.replace(OF_ANSWER, ' of a strict tool').replace(CHECKED, ''))
+  return subset
+}
+
 const subsetOf = (schema: unknown, notes: Set<string>, depth: number): unknown => {
   if (!isObject(schema) || isLongNumber(schema) || depth > MOST_DEPTH) return schema
   const out: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(schema)) {
-    if (LIMITS.has(key)) notes.add(`dropped ${key} of the JSON schema: the gateway checks the answer`)
+    if (LIMITS.has(key)) notes.add(`dropped ${key}${OF_ANSWER}${CHECKED}`)
     else if (MAPS.has(key) && isObject(value)) out[key] = mapValues(value, notes, depth)
     else if (LISTS.has(key) && Array.isArray(value)) {
-      if (key === 'oneOf') notes.add('renamed oneOf of the JSON schema to anyOf')
+      if (key === 'oneOf') notes.add(`renamed oneOf${OF_ANSWER} to anyOf`)
       out[key === 'oneOf' ? 'anyOf' : key] = value.map((one) => subsetOf(one, notes, depth + 1))
     } else out[key] = SINGLE.has(key) ? subsetOf(value, notes, depth + 1) : value
   }
   if ((schema.type === 'object' || isObject(schema.properties)) && out.additionalProperties !== false) {
     out.additionalProperties = false
-    notes.add('set additionalProperties of the JSON schema to false')
+    notes.add(`set additionalProperties${OF_ANSWER} to false`)
   }
   return out
 }

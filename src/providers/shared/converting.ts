@@ -48,6 +48,11 @@ export const OPENAI_ONLY = [
   'prompt_cache_retention', 'safety_identifier', 'service_tier', 'store', 'verbosity', 'web_search_options',
 ] as const
 
+/** Notes of converting kinds about conversations in a form that their wire refuses. */
+export const SYSTEM_AS_USER = 'system as a user text: the provider refuses a request without one'
+export const USER_IN_FRONT = 'added a user message in front: the provider refuses an assistant that speaks first'
+export const TRIMMED_END = 'trimmed the end of the last assistant message: the provider refuses white space there'
+
 /** Fields of the client's wire that every converting kind has read already, or that control only the gateway. */
 // biome-ignore format: one list
 export const CONVERTED = [
