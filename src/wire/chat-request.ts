@@ -89,7 +89,7 @@ export const ChatRequest = t.Object(
     repetition_penalty: optional(t.Number({ minimum: 0 }), 'To providers that implement it.'),
     tools: optional(t.Array(Tool, { maxItems: 1_024 }), 'Needs a model with the capability tools.'),
     tool_choice: optional(ToolChoice, 'Needs the capability tools; a named tool must be declared.'),
-    parallel_tool_calls: optional(t.Boolean(), 'Needs the capability parallel_tool.'),
+    parallel_tool_calls: optional(t.Boolean(), 'True needs the capability parallel_tool.'),
     tool_execution: optional(
       t.Object({ mode: t.Optional(t.Union([t.Literal('manual'), t.Literal('automatic')])) }, open),
       'Who runs tools. automatic is clamped to manual unless the gateway may run tools.',

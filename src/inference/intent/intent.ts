@@ -91,7 +91,7 @@ export const readIntent = (raw: string, body: Body, headers: HeaderReader, gatew
   checkSampling(body)
   const toolsField = checkTools(body)
   if (toolsField !== null) requirements.push(TOOL_NEEDS[toolsField])
-  if (isPresent(body.parallel_tool_calls)) requirements.push(NEEDS.parallelTool)
+  if (body.parallel_tool_calls === true) requirements.push(NEEDS.parallelTool)
   const structured = structuredRequestOf(body.response_format)
   const json = structured !== null && demandsJson(structured)
   const declaresTools = toolsField === 'tools' || toolsField === 'functions'

@@ -30,7 +30,8 @@ export const checkTools = (body: Readonly<Record<string, unknown>>): ToolsField 
   if (older !== null && older.size > 0) return 'functions'
   if (isPresent(tool_choice)) return 'tool_choice'
   if (isPresent(function_call)) return 'function_call'
-  return isPresent(parallel_tool_calls) ? 'parallel_tool_calls' : null
+  // False asks nothing of a model.
+  return parallel_tool_calls === true ? 'parallel_tool_calls' : null
 }
 
 const declaredNames = (

@@ -19,15 +19,21 @@ export interface Dialect {
   choicesOf?(choices: readonly unknown[]): readonly unknown[] | null
 }
 
-/** Null when there is no usage object. */
+/**
+ * Null when there is no usage object. Some servers count under the names of OpenAI's Responses API; cached tokens are
+ * also `prompt_cache_hit_tokens` (DeepSeek) and `cached_tokens` beside the others (Together, Kimi).
+ */
 export const openaiUsage = (value: unknown): Usage | null => {
   if (!isObject(value)) return null
-  const { cached_tokens: cached, cache_write_tokens: written } = objectOf(value.prompt_tokens_details)
+  const { cached_tokens: cached, cache_write_tokens: written } = objectOf(
+    value.prompt_tokens_details ?? value.input_tokens_details,
+  )
+  const details = objectOf(value.completion_tokens_details ?? value.output_tokens_details)
   const usage = {
-    promptTokens: countOf(value.prompt_tokens),
-    completionTokens: countOf(value.completion_tokens),
-    cachedPromptTokens: countOf(cached),
-    reasoningTokens: countOf(objectOf(value.completion_tokens_details).reasoning_tokens),
+    promptTokens: countOf(value.prompt_tokens ?? value.input_tokens),
+    completionTokens: countOf(value.completion_tokens ?? value.output_tokens),
+    cachedPromptTokens: countOf(cached ?? value.prompt_cache_hit_tokens ?? value.cached_tokens),
+    reasoningTokens: countOf(details.reasoning_tokens),
     raw: value,
   }
   return written === undefined ? usage : { ...usage, ...cacheWritesOf(countOf(written), null, null) }

@@ -65,7 +65,15 @@ export const azureRow: OpenAiRow = {
     api_version: textOption(VERSION, 'an API version such as "2024-10-21"'),
     auth: oneOf('api_key', 'bearer'),
   },
-  request: { drop: EXTENDED, never: EXTENDED, reasoningFamilies: true, usageRefused, url: azureUrl, authorization },
+  request: {
+    drop: EXTENDED,
+    never: EXTENDED,
+    reasoningFamilies: true,
+    takesDeveloper: true,
+    usageRefused,
+    url: azureUrl,
+    authorization,
+  },
   // It lists the base models of the resource; the deployments, which are what can be called, are behind another API
   // and another credential.
   listing: null,

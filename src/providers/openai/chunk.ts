@@ -79,7 +79,7 @@ export const plainChoice = (
   const choice = choices[0]
   if (chunk.gateway !== undefined || hasError(chunk)) return null
   if (choices.length !== 1 || !isObject(choice) || choice.index !== 0) return null
-  if (!PLAIN_FINISH.has(choice.finish_reason)) return null
+  if (!PLAIN_FINISH.has(choice.finish_reason) || isObject(choice.usage)) return null
   if (!hasHead(chunk, 'chat.completion.chunk') || (chunk.usage !== null && chunk.usage !== undefined)) return null
   const { delta } = choice
   if (isObject(delta) && typeof delta.content === 'object' && delta.content !== null) return null

@@ -29,8 +29,10 @@ export class RequestDraft {
     return this.call.body[name]
   }
 
-  /** The same in the client's own bytes; null when it was not sent. */
+  /** The same in the client's own bytes, or as an edit has set it; null when it was not sent. */
   textOf(name: string): string | null {
+    const edit = this.#edits?.get(name)
+    if (edit?.do === 'set') return edit.json
     this.#members ??= topLevel(this.call.raw)
     const members = this.#members
     for (let i = members.length - 1; i >= 0; i--)

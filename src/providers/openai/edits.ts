@@ -5,16 +5,48 @@ import { isObject } from '../../wire/json.ts'
 import { arrayOf, objectOf, textOf } from '../shared/read-json.ts'
 import type { RequestDraft } from './draft.ts'
 
+/** Sets the messages with an edit to each that `isMeant`; unchanged ones keep their bytes. */
+const editMessages = (
+  draft: RequestDraft,
+  isMeant: (message: unknown) => boolean,
+  edits: ReadonlyMap<string, Edit>,
+  note: string,
+): void => {
+  const messages = arrayOf(draft.valueOf('messages'))
+  const text = messages.some(isMeant) ? draft.textOf('messages') : null
+  if (text === null) return
+  const json = editElements(text, (message, i) => (isMeant(messages[i]) ? editMembers(message, edits) : null))
+  draft.set('messages', json, note)
+}
+
 const NO_NAME: ReadonlyMap<string, Edit> = new Map([['name', { do: 'remove' }]])
+const isNamed = (message: unknown): boolean => isObject(message) && message.name !== undefined
 
 /** Groq refuses a name in a message. */
-export const withoutNames = (draft: RequestDraft): void => {
-  const messages = arrayOf(draft.valueOf('messages'))
-  const isNamed = (message: unknown) => isObject(message) && message.name !== undefined
-  const text = messages.some(isNamed) ? draft.textOf('messages') : null
-  if (text === null) return
-  const json = editElements(text, (message, i) => (isNamed(messages[i]) ? editMembers(message, NO_NAME) : null))
-  draft.set('messages', json, 'dropped messages[].name')
+export const withoutNames = (draft: RequestDraft): void =>
+  editMessages(draft, isNamed, NO_NAME, 'dropped messages[].name')
+
+const SYSTEM: ReadonlyMap<string, Edit> = new Map([['role', { do: 'set', json: '"system"' }]])
+const isDeveloper = (message: unknown): boolean => isObject(message) && message.role === 'developer'
+
+/** The role `developer` is OpenAI's; `system` means the same. */
+export const developerAsSystem = (draft: RequestDraft): void =>
+  editMessages(draft, isDeveloper, SYSTEM, 'made developer messages system messages')
+
+/** What asks nothing of a model without tools. */
+const WITHOUT_TOOLS: readonly (readonly [name: string, values: readonly unknown[]])[] = [
+  ['parallel_tool_calls', [false]],
+  ['tool_choice', ['none', 'auto']],
+]
+
+/** An empty list of tools is refused by OpenAI, and what belongs to tools is refused without them. */
+export const withoutEmptyTools = (draft: RequestDraft): void => {
+  const tools = draft.valueOf('tools')
+  const isEmpty = Array.isArray(tools) && tools.length === 0
+  if (tools !== undefined && tools !== null && !isEmpty) return
+  if (isEmpty && draft.has('tools')) draft.drop('tools', ': an empty list')
+  for (const [name, values] of WITHOUT_TOOLS)
+    if (draft.has(name) && values.includes(draft.valueOf(name))) draft.drop(name, ': no tools are declared')
 }
 
 /** Together takes the number of alternatives as `logprobs`. */

@@ -8,7 +8,7 @@ import { objectOf } from '../shared/read-json.ts'
 import { tgiShape } from './edits.ts'
 import { lists } from './listing.ts'
 import { allBut, allExceptDenied, beside, EXTENDED, type OpenAiRow, vision } from './row.ts'
-import { llamacppUsage } from './usage.ts'
+import { compatibleUsage, llamacppUsage } from './usage.ts'
 
 export const LOCAL_ROWS: readonly OpenAiRow[] = [
   {
@@ -23,6 +23,7 @@ export const LOCAL_ROWS: readonly OpenAiRow[] = [
     options: { stops_billing_when_left: SWITCH },
     // Most compatible servers take min_p and repetition_penalty, not top_k; `options.forward: ["top_k"]` adds it.
     request: { drop: ['top_k'] },
+    answer: compatibleUsage,
   },
   {
     kind: 'vllm',

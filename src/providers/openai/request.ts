@@ -8,6 +8,7 @@ import { arrayOf, objectOf, textOf } from '../shared/read-json.ts'
 import { bearer, joinUrl } from '../shared/target-url.ts'
 import { textWithoutWithheld, whyWithheld, withholdsInside } from '../shared/vendor-fields.ts'
 import { RequestDraft } from './draft.ts'
+import { developerAsSystem, withoutEmptyTools } from './edits.ts'
 
 /** The differences of a kind of this shape in its requests: part of its row in `rows.ts`. Every member is optional. */
 export interface RequestQuirks {
@@ -29,6 +30,8 @@ export interface RequestQuirks {
   readonly usageAlways?: boolean
   /** It refuses a request for usage, so the gateway never adds one. */
   readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
+  /** It knows the role `developer`, or its edits convert it. Absent: such messages are sent as `system`. */
+  readonly takesDeveloper?: boolean
   /** Edits that no rule above expresses. */
   readonly edit?: (draft: RequestDraft) => void
   readonly headers?: (target: Target) => Readonly<Record<string, string>>
@@ -52,8 +55,11 @@ const USUAL = new Set([
   'reasoning_effort', 'frequency_penalty', 'presence_penalty',
 ])
 
-/** `o1`, `o3-mini`, `gpt-5`, `gpt-5.1`, later majors; not `gpt-5-chat-latest`. Fine-tuned ones are `ft:<model>:...`. */
-const REASONING = /^(?:ft:)?(?:o\d|gpt-(?:[5-9]|\d\d)(?!(?:\.\d+)?-chat))/
+/**
+ * `o1`, `o3-mini`, `gpt-5`, `gpt-5.1` (`gpt-51` as a deployment), later majors; not `gpt-5-chat-latest`, `gpt-35-turbo`,
+ * `gpt-41-mini` or `o365-bot`. Fine-tuned ones are `ft:<model>:...`.
+ */
+const REASONING = /^(?:ft:)?(?:o[1-9]|gpt-(?:[5-9]\d?|[12]\d)(?:\.\d+)?)(?![a-z\d.])(?!-chat)/i
 
 /**
  * `options.forward` and `options.drop` of a provider: names of fields that it takes, or does not, against the rule of
@@ -111,6 +117,8 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): boolea
   for (const name of dropped(quirks, target)) if (draft.has(name)) draft.drop(name)
   if (draft.has('seed') && !call.capabilities.includes('seed')) draft.drop('seed')
   limitTokens(draft, quirks)
+  withoutEmptyTools(draft)
+  if (quirks.takesDeveloper !== true) developerAsSystem(draft)
   const n = draft.valueOf('n')
   if (quirks.oneChoice === true && typeof n === 'number' && n > 1 && draft.has('n'))
     throw new GatewayError(

@@ -11,7 +11,7 @@ import { lists, priceOf } from './listing.ts'
 import { LOCAL_ROWS } from './local-rows.ts'
 import { mistralRow } from './mistral.ts'
 import { allBut, allExceptDenied, EXTENDED, header, type OpenAiRow, textHeader, vision } from './row.ts'
-import { deepseekUsage, groqUsage, openrouterUsage, perplexityUsage, togetherUsage, xaiUsage } from './usage.ts'
+import { groqUsage, openrouterUsage, perplexityUsage, xaiUsage } from './usage.ts'
 
 /** OpenAI lists everything it serves; these families do not chat. */
 const NO_CHAT = /embedding|whisper|tts|dall-e|image|moderation|transcribe|realtime|audio|sora|davinci|babbage|-instruct/
@@ -33,6 +33,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
       drop: EXTENDED,
       never: EXTENDED,
       reasoningFamilies: true,
+      takesDeveloper: true,
       headers: (target) => ({
         ...header(target, 'organization', 'openai-organization'),
         ...header(target, 'project', 'openai-project'),
@@ -53,6 +54,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     options: { referer: headerText('an address'), title: headerText('a title') },
     request: {
       usageAlways: true,
+      takesDeveloper: true,
       headers: (target) => ({
         ...textHeader(target, 'referer', 'http-referer'),
         ...textHeader(target, 'title', 'x-title'),
@@ -113,7 +115,6 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     defaultBaseUrl: 'https://api.together.xyz/v1',
     usualEnv: 'TOGETHER_API_KEY',
     request: { drop: ['parallel_tool_calls'], limit: 'max_tokens', edit: countedLogprobs },
-    answer: togetherUsage,
     listing: {
       chats: (_id, { type }) => type === undefined || type === 'chat',
       prices: ({ pricing }) => {
@@ -146,7 +147,6 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     defaultBaseUrl: 'https://api.deepseek.com/v1',
     usualEnv: 'DEEPSEEK_API_KEY',
     request: { drop: [...EXTENDED, 'seed', 'parallel_tool_calls'], limit: 'max_tokens', oneChoice: true },
-    answer: deepseekUsage,
   },
   {
     kind: 'xai',

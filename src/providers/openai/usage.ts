@@ -1,7 +1,8 @@
 // The places of usage and cost in kinds of the OpenAI shape, where they differ from the standard.
 
+import { isObject } from '../../wire/json.ts'
 import type { Usage } from '../port.ts'
-import { countOf, type Json, objectOf } from '../shared/read-json.ts'
+import { arrayOf, countOf, type Json, objectOf } from '../shared/read-json.ts'
 import { type Dialect, openaiUsage } from './answer.ts'
 
 /** No answer costs a million USD: a larger number is a mistake. */
@@ -26,6 +27,13 @@ export const groqUsage: Dialect = {
   usageOf: (source) => openaiUsage(source.usage) ?? openaiUsage(objectOf(source.x_groq).usage),
 }
 
+/** Of a server that may be any: also in a choice (Kimi), or where Groq has it. */
+export const compatibleUsage: Dialect = {
+  usageOf: (source) =>
+    groqUsage.usageOf(source) ?? openaiUsage(arrayOf(source.choices).map(objectOf).find(hasUsage)?.usage),
+}
+const hasUsage = ({ usage }: Json): boolean => isObject(usage)
+
 /**
  * `usage.cost` in USD; with the caller's own key at the model's vendor, that vendor charges `upstream_inference_cost`
  * beside it.
@@ -36,22 +44,10 @@ export const openrouterUsage: Dialect = dialect((usage, raw) => {
   return withCost(usage, own === null ? null : own + (vendor ?? 0))
 })
 
-/** Cached tokens as `prompt_cache_hit_tokens`. */
-export const deepseekUsage: Dialect = dialect((usage, raw) => ({
-  ...usage,
-  cachedPromptTokens: usage.cachedPromptTokens ?? countOf(raw.prompt_cache_hit_tokens),
-}))
-
 /** Cached tokens as `timings.cache_n`, beside the usage. */
 export const llamacppUsage: Dialect = dialect((usage, _raw, source) => ({
   ...usage,
   cachedPromptTokens: usage.cachedPromptTokens ?? countOf(objectOf(source.timings).cache_n),
-}))
-
-/** Cached tokens as `cached_tokens` of the usage itself. */
-export const togetherUsage: Dialect = dialect((usage, raw) => ({
-  ...usage,
-  cachedPromptTokens: usage.cachedPromptTokens ?? countOf(raw.cached_tokens),
 }))
 
 /**

@@ -9,9 +9,11 @@ export const TEMPERATURE_WINS = 'dropped top_p: the model refuses it beside temp
 /** Models that take no effort between `high` and `max`: 4.6. */
 const NO_XHIGH = /claude-(?:opus|sonnet)-4[-.]6(?!\d)/
 /** Models before native JSON output (4.5). */
-export const NO_JSON_OUTPUT = /claude-(?:v?[23]|instant|(?:opus|sonnet|haiku)-4(?:[-.][01](?!\d))?(?:-\d{8}|@|$|-latest|-v\d))/
+export const NO_JSON_OUTPUT =
+  /claude-(?:v?[23]|instant|(?:opus|sonnet|haiku)-4(?:[-.][01](?!\d))?(?:-\d{8}|@|$|-latest|-v\d))/
 /** Models before adaptive thinking (4.6): they take a budget of tokens instead. */
-const BUDGET_THINKING = /claude-(?:v?[23]|instant|(?:opus|sonnet|haiku)-4(?:[-.][015](?!\d))?(?:-\d{8}|@|$|-latest|-v\d))/
+const BUDGET_THINKING =
+  /claude-(?:v?[23]|instant|(?:opus|sonnet|haiku)-4(?:[-.][015](?!\d))?(?:-\d{8}|@|$|-latest|-v\d))/
 const BUDGETS: Readonly<Record<string, number>> = {
   minimal: 1_024,
   low: 1_024,

@@ -83,7 +83,8 @@ describe('a choice', () => {
 // docs/behaviour.md: "Capabilities"
 test('every field of tools asks for the capability, and is named when it is missing', () => {
   expect(needsOf({ tools: [look] })).toEqual(['tools for tools'])
-  expect(needsOf({ tools: [look], tool_choice: 'auto', parallel_tool_calls: false })).toEqual([
+  expect(needsOf({ parallel_tool_calls: false })).toEqual([])
+  expect(needsOf({ tools: [look], tool_choice: 'auto', parallel_tool_calls: true })).toEqual([
     'tools for tools',
     'parallel_tool for parallel_tool_calls',
   ])
