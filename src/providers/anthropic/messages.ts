@@ -8,6 +8,7 @@ import {
   quoted,
   refuse,
   SYSTEM_AS_USER,
+  spokenContent,
   TRIMMED_END,
   USER_IN_FRONT,
 } from '../shared/converting.ts'
@@ -105,7 +106,7 @@ const assistantBlocks = (message: Json, param: string): Block[] => {
     throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)
   return [
     ...thinkingOf(message),
-    ...blocksOf(message.content, `${param}.content`, ['text', 'refusal']),
+    ...blocksOf(spokenContent(message), `${param}.content`, ['text', 'refusal']),
     ...arrayOf(message.tool_calls).map((call, i) => toolUse(call, `${param}.tool_calls[${i}]`)),
   ]
 }

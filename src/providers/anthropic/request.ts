@@ -23,6 +23,7 @@ import {
   present,
   refuse,
   refuseUnsupported,
+  toolSchema,
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { joinUrl } from '../shared/target-url.ts'
@@ -47,7 +48,7 @@ const CONVERTED = [
 ]
 const HANDLED = new Set([...NO_COUNTERPART, ...CONVERTED])
 
-const convertTool = (tool: unknown, i: number): Json => {
+const convertTool = (tool: unknown, i: number, note: (text: string) => void): Json => {
   if (!isObject(tool) || tool.type !== 'function' || !isObject(tool.function))
     throw refuse('this provider takes function tools only', `tools[${i}].type`)
   const { name, description, parameters, strict, cache_control } = tool.function
@@ -55,7 +56,7 @@ const convertTool = (tool: unknown, i: number): Json => {
   return {
     name,
     ...(typeof description === 'string' ? { description } : {}),
-    input_schema: isObject(parameters) ? parameters : { type: 'object', properties: {} },
+    input_schema: toolSchema(parameters, note),
     ...(strict === true ? { strict } : {}),
     ...(isObject(cache) ? { cache_control: cache } : {}),
   }
@@ -73,9 +74,10 @@ const convertChoice = (choice: unknown): Record<string, unknown> | null => {
 
 /** Adds `tools` and `tool_choice`. */
 const addTools = (body: Json, out: Record<string, unknown>, model: string, shaping: string[]): void => {
-  const tools = arrayOf(body.tools).map(convertTool)
+  const note = (text: string) => void shaping.push(text)
+  const tools = arrayOf(body.tools).map((tool, i) => convertTool(tool, i, note))
   if (tools.length === 0) return
-  out.tools = strictTools(tools, 'input_schema', !NO_JSON_OUTPUT.test(model), (text) => shaping.push(text))
+  out.tools = strictTools(tools, 'input_schema', !NO_JSON_OUTPUT.test(model), note)
   const choice = convertChoice(body.tool_choice)
   const single =
     body.parallel_tool_calls === false && choice?.type !== 'none' ? { disable_parallel_tool_use: true } : {}

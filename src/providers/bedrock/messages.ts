@@ -8,6 +8,7 @@ import {
   quoted,
   refuse,
   SYSTEM_AS_USER,
+  spokenContent,
   TRIMMED_END,
   USER_IN_FRONT,
 } from '../shared/converting.ts'
@@ -22,7 +23,7 @@ interface Message {
 }
 
 export interface Conversation {
-  readonly system: readonly Block[]
+  readonly system: Block[]
   readonly messages: readonly Message[]
   /** Tools that were called: Converse refuses calls and results of undeclared tools. */
   readonly calledTools: ReadonlySet<string>
@@ -122,7 +123,7 @@ class Converter {
       throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)
     return [
       ...reasoningOf(message),
-      ...this.#blocks(message.content, `${param}.content`, ['text', 'refusal']),
+      ...this.#blocks(spokenContent(message), `${param}.content`, ['text', 'refusal']),
       ...arrayOf(message.tool_calls).map((call, i) => this.#toolUse(call, `${param}.tool_calls[${i}]`)),
     ]
   }

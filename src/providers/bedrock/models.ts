@@ -15,14 +15,20 @@ const FAMILIES: readonly (readonly [Family, RegExp])[] = [
 
 export const FAMILY_NAMES: readonly Family[] = [...FAMILIES.map(([family]) => family), 'other']
 
+const HIDDEN = /application-inference-profile|provisioned-model/
+
 /** The family of the target's model. */
 export const familyOf = ({ upstreamModel, options }: Target): Family => {
   const named = FAMILIES.find(([, names]) => names.test(upstreamModel))
   if (named !== undefined) return named[0]
   const configured = FAMILIES.find(([family]) => family === options.model_family)
-  return configured !== undefined && /application-inference-profile|provisioned-model/.test(upstreamModel)
-    ? configured[0]
-    : 'other'
+  return configured !== undefined && HIDDEN.test(upstreamModel) ? configured[0] : 'other'
+}
+
+/** Where the model takes markers of its prompt cache; a profile that hides its model may take them anywhere. */
+export const cachesPrompts = (target: Target, family: Family): 'everywhere' | 'but tools' | 'nowhere' => {
+  if (family === 'claude' || (family === 'other' && HIDDEN.test(target.upstreamModel))) return 'everywhere'
+  return family === 'nova' ? 'but tools' : 'nowhere'
 }
 
 // Claude 4.5 and 4.6 alone: Bedrock's copy of the schema lists none before and none after (September 2026).

@@ -23,8 +23,8 @@ import {
 } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { type Note, noteReplaced, stopsOf, vendorFields, vendorMembers } from '../shared/vendor-fields.ts'
-import { type Conversation, convertMessages, isUnsigned } from './messages.ts'
-import { type Family, familyOf, novaReasons } from './models.ts'
+import { type Block, type Conversation, convertMessages, isUnsigned } from './messages.ts'
+import { cachesPrompts, type Family, familyOf, novaReasons } from './models.ts'
 import { authorized, modelUrl } from './target.ts'
 import { addFormat, addTools } from './tools.ts'
 
@@ -197,6 +197,22 @@ const addThinking = (draft: Draft): void => {
   else shaping.push('dropped reasoning_effort: the model has no counterpart')
 }
 
+/** Leaves markers of the prompt cache out where the model refuses them. */
+const settleCache = ({ target, family, conversation, toolConfig, note }: Draft): void => {
+  const where = cachesPrompts(target, family)
+  if (where === 'everywhere') return
+  const places = [arrayOf(toolConfig.tools) as Block[]]
+  if (where === 'nowhere') places.push(conversation.system, ...conversation.messages.map(({ content }) => content))
+  let dropped = false
+  for (const blocks of places)
+    for (let i = blocks.length - 1; i >= 0; i--)
+      if (blocks[i]!.cachePoint !== undefined) {
+        blocks.splice(i, 1)
+        dropped = true
+      }
+  if (dropped) note(`dropped cache_control${where === 'nowhere' ? '' : ' of tools'}: the model refuses it`)
+}
+
 const setFilled = (out: Record<string, unknown>, name: string, members: Json): void => {
   if (Object.keys(members).length > 0) out[name] = members
 }
@@ -216,6 +232,7 @@ export const converseBody = (body: Json, target: Target): { body: Json; shaping:
   if (draft.family === 'claude') settleClaude(draft)
   addTools(draft)
   addFormat(draft)
+  settleCache(draft)
   const out = vendorFields('bedrock', body, HANDLED, note)
   const { system, messages } = conversation
   if (system.length > 0) out.system = system

@@ -1,7 +1,7 @@
 // Tools and response formats of the client's wire -> `toolConfig` and `outputConfig` of Converse.
 import { isObject } from '../../wire/json.ts'
 import { schemaSubset, strictTools } from '../shared/claude-schema.ts'
-import { JSON_TOOL, present, refuse } from '../shared/converting.ts'
+import { JSON_TOOL, present, refuse, toolSchema } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { type Block, cachePoint } from './messages.ts'
 import { refusesForcedTools, takesSchemas } from './models.ts'
@@ -26,7 +26,7 @@ const declared = ({ body, target, note }: Draft): Block[] => {
     const { parameters, cache_control } = tool.function
     return {
       ...tool.function,
-      parameters: isObject(parameters) ? parameters : NO_PARAMETERS,
+      parameters: toolSchema(parameters, note),
       cache_control: tool.cache_control ?? cache_control,
     }
   })

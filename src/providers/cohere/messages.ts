@@ -1,6 +1,6 @@
 // Messages of the client's wire -> messages of Cohere's. A field without a counterpart is refused by name.
 import { isObject } from '../../wire/json.ts'
-import { present, quoted, refuse } from '../shared/converting.ts'
+import { present, quoted, refuse, spokenContent } from '../shared/converting.ts'
 import { arrayOf, type Json, textOf } from '../shared/read-json.ts'
 
 type Part = Record<string, unknown>
@@ -50,7 +50,7 @@ const toolCall = (call: unknown, param: string): Json => {
 const assistantMessage = (message: Json, param: string): Json => {
   if (present(message.function_call))
     throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)
-  const content = contentOf(message.content, `${param}.content`, ['text', 'refusal'])
+  const content = contentOf(spokenContent(message), `${param}.content`, ['text', 'refusal'])
   const calls = arrayOf(message.tool_calls).map((call, i) => toolCall(call, `${param}.tool_calls[${i}]`))
   const thought = textOf(message.reasoning_content) ?? ''
   const thinking: Part[] = thought === '' ? [] : [{ type: 'thinking', thinking: thought }]

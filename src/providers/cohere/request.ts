@@ -40,6 +40,10 @@ const addTools = (body: Json, out: Record<string, unknown>, shaping: string[]): 
     return { ...tool, function: declaration }
   })
   if (tools.length === 0) return
+  if (body.tool_choice === 'none' && asksForm(body)) {
+    shaping.push('dropped tools: tool_choice is "none", and the provider takes no response_format beside tools')
+    return
+  }
   out.tools = tools
   if (strict === tools.length) {
     out.strict_tools ??= true
@@ -65,8 +69,18 @@ const addChoice = (choice: unknown, tools: readonly Json[], out: Record<string, 
   if (tools.length > 1) shaping.push('tool_choice of one tool: the other tools are left out')
 }
 
+/** It asks for JSON. */
+const asksForm = ({ response_format: format }: Json): boolean =>
+  ['json_object', 'json_schema'].includes(textOf(objectOf(format).type) ?? '')
+
 const addFormat = (body: Json, out: Record<string, unknown>, shaping: string[]): void => {
   const format = objectOf(body.response_format)
+  if (out.tools !== undefined && format.type === 'json_object') {
+    shaping.push('dropped response_format json_object: not with tools; the gateway checks the answer')
+    return
+  }
+  if (out.tools !== undefined && format.type === 'json_schema')
+    throw refuse('this provider cannot combine tools with a JSON schema', 'response_format')
   if (format.type === 'json_object' || format.type === 'text') out.response_format = format
   else if (format.type === 'json_schema') {
     const { schema } = objectOf(format.json_schema)
@@ -91,6 +105,24 @@ const addThinking = (body: Json, out: Record<string, unknown>, shaping: string[]
   shaping.push('renamed reasoning_effort to thinking')
 }
 
+/** Cohere refuses what is beyond them. */
+const BOUNDS: readonly (readonly [name: string, least: number, most: number])[] = [
+  ['temperature', 0, 1],
+  ['p', 0.01, 0.99],
+  ['k', 0, 500],
+  ['frequency_penalty', 0, 1],
+  ['presence_penalty', 0, 1],
+]
+
+const clamp = (out: Record<string, unknown>, shaping: string[]): void => {
+  for (const [name, least, most] of BOUNDS) {
+    const value = out[name]
+    if (typeof value !== 'number' || (value >= least && value <= most)) continue
+    out[name] = value < least ? least : most
+    shaping.push(`clamped ${name} to ${out[name]}`)
+  }
+}
+
 const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   const body = exactBody(call)
   const note = (text: string) => void shaping.push(text)
@@ -110,6 +142,7 @@ const chatBody = (call: ChatCall, target: Target, shaping: string[]): Json => {
   }
   rename(body, 'top_p', out, 'p', shaping)
   rename(body, 'top_k', out, 'k', shaping)
+  clamp(out, shaping)
   if (body.logprobs === true) out.logprobs = true
   const stop = stopsOf(body.stop, body.stop_sequences, 'stop_sequences', note)
   if (stop !== null) out.stop_sequences = stop

@@ -2,7 +2,7 @@
 // refused by name.
 import { isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
-import { present, quoted, refuse, SYSTEM_AS_USER } from '../shared/converting.ts'
+import { present, quoted, refuse, SYSTEM_AS_USER, spokenContent, USER_IN_FRONT } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import { isInline, type MediaContext, mediaPartOf, type Part } from './media.ts'
 import type { GeminiFamily } from './models.ts'
@@ -82,7 +82,7 @@ const functionCall = (call: unknown, param: string, { callIds }: ContentsContext
 const modelParts = (message: Json, param: string, context: ContentsContext): Part[] => {
   if (present(message.function_call))
     throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)
-  const texts = partsOf(message.content, `${param}.content`, ['text', 'refusal'], context)
+  const texts = partsOf(spokenContent(message), `${param}.content`, ['text', 'refusal'], context)
   const calls = arrayOf(message.tool_calls).map((call, i) => functionCall(call, `${param}.tool_calls[${i}]`, context))
   const signature = signatureOf(message)
   if (signature !== null) {
@@ -195,6 +195,11 @@ export const convertMessages = (
   })
   const { system } = conversation
   const contents: Content[] = conversation.contents.map(({ role, parts }) => ({ role, parts }))
+  const first = contents[0]
+  if (first?.role === 'model') {
+    context.shaping.add(USER_IN_FRONT)
+    contents.unshift({ role: 'user', parts: [{ text: '.' }] })
+  }
   if (system.length === 0) return { system, contents }
   if (!context.family.systemInstruction) {
     context.shaping.add('system as the first user text: the model takes no system instruction')

@@ -2,7 +2,7 @@
 // counterpart is refused by name.
 import { isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
-import { dataUrl, present, quoted, refuse } from '../shared/converting.ts'
+import { dataUrl, present, quoted, refuse, spokenContent } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 
 interface Content {
@@ -71,7 +71,7 @@ const toolCall = (call: unknown, param: string, names: Map<string, unknown>): Js
 const assistantMessage = (message: Json, param: string, names: Map<string, unknown>): Json => {
   if (present(message.function_call))
     throw refuse('function_call is not supported by this provider; use tool_calls', `${param}.function_call`)
-  const { text } = contentOf(message.content, `${param}.content`, ['text', 'refusal'])
+  const { text } = contentOf(spokenContent(message), `${param}.content`, ['text', 'refusal'])
   const thinking = textOf(message.reasoning_content) ?? textOf(message.reasoning) ?? ''
   const calls = arrayOf(message.tool_calls).map((call, i) => toolCall(call, `${param}.tool_calls[${i}]`, names))
   return {

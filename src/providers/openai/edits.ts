@@ -9,13 +9,15 @@ import type { RequestDraft } from './draft.ts'
 const editMessages = (
   draft: RequestDraft,
   isMeant: (message: unknown) => boolean,
-  edits: ReadonlyMap<string, Edit>,
+  editsOf: (message: string) => ReadonlyMap<string, Edit>,
   note: string,
 ): void => {
   const messages = arrayOf(draft.valueOf('messages'))
   const text = messages.some(isMeant) ? draft.textOf('messages') : null
   if (text === null) return
-  const json = editElements(text, (message, i) => (isMeant(messages[i]) ? editMembers(message, edits) : null))
+  const json = editElements(text, (message, i) =>
+    isMeant(messages[i]) ? editMembers(message, editsOf(message)) : null,
+  )
   draft.set('messages', json, note)
 }
 
@@ -24,27 +26,43 @@ const isNamed = (message: unknown): boolean => isObject(message) && message.name
 
 /** Groq refuses a name in a message. */
 export const withoutNames = (draft: RequestDraft): void =>
-  editMessages(draft, isNamed, NO_NAME, 'dropped messages[].name')
+  editMessages(draft, isNamed, () => NO_NAME, 'dropped messages[].name')
 
 const SYSTEM: ReadonlyMap<string, Edit> = new Map([['role', { do: 'set', json: '"system"' }]])
 const isDeveloper = (message: unknown): boolean => isObject(message) && message.role === 'developer'
 
-/** The role `developer` is OpenAI's; `system` means the same. */
-export const developerAsSystem = (draft: RequestDraft): void =>
-  editMessages(draft, isDeveloper, SYSTEM, 'made developer messages system messages')
+/** An assistant message whose only content is its refusal. */
+const isRefusal = (message: unknown): boolean =>
+  isObject(message) &&
+  typeof message.refusal === 'string' &&
+  (message.content === null || message.content === undefined) &&
+  arrayOf(message.tool_calls).length === 0
+
+/**
+ * The role `developer` and refusals are OpenAI's alone: `system` means the same as the one, a text says the same as the
+ * other.
+ */
+export const withoutOwnMessages = (draft: RequestDraft): void => {
+  editMessages(draft, isDeveloper, () => SYSTEM, 'made developer messages system messages')
+  const asText = (message: string): ReadonlyMap<string, Edit> =>
+    new Map<string, Edit>([
+      ['refusal', { do: 'remove' }],
+      ['content', { do: 'set', json: memberText(message, 'refusal')! }],
+    ])
+  editMessages(draft, isRefusal, asText, 'made refusals of messages their content')
+}
 
 /** What asks nothing of a model without tools. */
 const WITHOUT_TOOLS: readonly (readonly [name: string, values: readonly unknown[]])[] = [
-  ['parallel_tool_calls', [false]],
+  ['parallel_tool_calls', [false, true]],
   ['tool_choice', ['none', 'auto']],
 ]
 
 /** An empty list of tools is refused by OpenAI, and what belongs to tools is refused without them. */
 export const withoutEmptyTools = (draft: RequestDraft): void => {
   const tools = draft.valueOf('tools')
-  const isEmpty = Array.isArray(tools) && tools.length === 0
-  if (tools !== undefined && tools !== null && !isEmpty) return
-  if (isEmpty && draft.has('tools')) draft.drop('tools', ': an empty list')
+  if (Array.isArray(tools) && tools.length > 0) return
+  if (draft.has('tools')) draft.drop('tools', ': none are declared')
   for (const [name, values] of WITHOUT_TOOLS)
     if (draft.has(name) && values.includes(draft.valueOf(name))) draft.drop(name, ': no tools are declared')
 }

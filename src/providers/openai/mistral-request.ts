@@ -77,7 +77,6 @@ const messageOf = (json: string, message: Json, notes: Set<string>): string | nu
     notes.add(note)
     for (const [name, edit] of more) edits.set(name, edit)
   }
-  if (message.role === 'developer') add(one('role', 'system'), 'made developer messages system messages')
   for (const name of UNKNOWN_IN_MESSAGES)
     if (message[name] !== undefined && !(name === 'name' && message.role === 'tool'))
       add(new Map([[name, { do: 'remove' }]]), `dropped messages[].${name}`)

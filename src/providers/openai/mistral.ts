@@ -80,7 +80,6 @@ export const mistralRow: OpenAiRow = {
     rename: { seed: 'random_seed' },
     limit: 'max_tokens',
     usageAlways: true,
-    takesDeveloper: true,
     edit: mistralShape,
   },
   answer: mistralAnswer,

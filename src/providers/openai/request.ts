@@ -8,7 +8,7 @@ import { arrayOf, objectOf, textOf } from '../shared/read-json.ts'
 import { bearer, joinUrl } from '../shared/target-url.ts'
 import { textWithoutWithheld, whyWithheld, withholdsInside } from '../shared/vendor-fields.ts'
 import { RequestDraft } from './draft.ts'
-import { developerAsSystem, withoutEmptyTools } from './edits.ts'
+import { withoutEmptyTools, withoutOwnMessages } from './edits.ts'
 
 /** The differences of a kind of this shape in its requests: part of its row in `rows.ts`. Every member is optional. */
 export interface RequestQuirks {
@@ -24,14 +24,16 @@ export interface RequestQuirks {
   readonly limit?: 'max_tokens' | 'max_completion_tokens'
   /** `max_tokens` is refused by its reasoning models, which want `max_completion_tokens`. */
   readonly reasoningFamilies?: boolean
+  /** Its models before those know `max_tokens` alone. */
+  readonly olderFamilies?: boolean
   /** It answers with one choice only: a larger `n` is refused here, naming the field. */
   readonly oneChoice?: boolean
   /** Its streams report usage unrequested, so it is never requested. */
   readonly usageAlways?: boolean
   /** It refuses a request for usage, so the gateway never adds one. */
   readonly usageRefused?: (target: Target, body: ChatCall['body']) => boolean
-  /** It knows the role `developer`, or its edits convert it. Absent: such messages are sent as `system`. */
-  readonly takesDeveloper?: boolean
+  /** It knows OpenAI's own messages: the role `developer`, refusals. Absent: they are sent in the common form. */
+  readonly takesOwnMessages?: boolean
   /** Edits that no rule above expresses. */
   readonly edit?: (draft: RequestDraft) => void
   readonly headers?: (target: Target) => Readonly<Record<string, string>>
@@ -75,10 +77,21 @@ const dropped = (quirks: RequestQuirks, { options, upstreamModel }: Target): rea
   return [...ruled, ...more].filter((name) => !forward.includes(name) && name !== 'model' && name !== 'messages')
 }
 
+/** `gpt-35-turbo`, `gpt-3.5-turbo`, `gpt-4`, `gpt-4-32k`; not `gpt-4o`. */
+const OLDER = /^gpt-(?:35|3\.5|4)(?=$|-)/i
+
+/** The one name of the limit that a model of this name takes; null when it takes both. */
+const limitOfFamily = (
+  model: string,
+  { reasoningFamilies, olderFamilies }: RequestQuirks,
+): RequestQuirks['limit'] | null => {
+  if (reasoningFamilies === true && REASONING.test(model)) return 'max_completion_tokens'
+  return olderFamilies === true && OLDER.test(model) ? 'max_tokens' : null
+}
+
 /** `max_completion_tokens` wins over `max_tokens`, under the name that the upstream takes. */
 const limitTokens = (draft: RequestDraft, quirks: RequestQuirks): void => {
-  const reasons = quirks.reasoningFamilies === true && REASONING.test(draft.target.upstreamModel)
-  const name = quirks.limit ?? (reasons ? 'max_completion_tokens' : null)
+  const name = quirks.limit ?? limitOfFamily(draft.target.upstreamModel, quirks)
   const wins = draft.has('max_completion_tokens') && draft.valueOf('max_completion_tokens') !== null
   if (draft.has('max_tokens')) {
     if (wins) draft.drop('max_tokens', ': max_completion_tokens wins')
@@ -118,7 +131,7 @@ const shape = (draft: RequestDraft, quirks: RequestQuirks, kind: string): boolea
   if (draft.has('seed') && !call.capabilities.includes('seed')) draft.drop('seed')
   limitTokens(draft, quirks)
   withoutEmptyTools(draft)
-  if (quirks.takesDeveloper !== true) developerAsSystem(draft)
+  if (quirks.takesOwnMessages !== true) withoutOwnMessages(draft)
   const n = draft.valueOf('n')
   if (quirks.oneChoice === true && typeof n === 'number' && n > 1 && draft.has('n'))
     throw new GatewayError(

@@ -33,7 +33,7 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
       drop: EXTENDED,
       never: EXTENDED,
       reasoningFamilies: true,
-      takesDeveloper: true,
+      takesOwnMessages: true,
       headers: (target) => ({
         ...header(target, 'organization', 'openai-organization'),
         ...header(target, 'project', 'openai-project'),
@@ -54,7 +54,6 @@ export const OPENAI_ROWS: readonly OpenAiRow[] = [
     options: { referer: headerText('an address'), title: headerText('a title') },
     request: {
       usageAlways: true,
-      takesDeveloper: true,
       headers: (target) => ({
         ...textHeader(target, 'referer', 'http-referer'),
         ...textHeader(target, 'title', 'x-title'),

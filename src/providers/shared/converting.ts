@@ -53,6 +53,18 @@ export const SYSTEM_AS_USER = 'system as a user text: the provider refuses a req
 export const USER_IN_FRONT = 'added a user message in front: the provider refuses an assistant that speaks first'
 export const TRIMMED_END = 'trimmed the end of the last assistant message: the provider refuses white space there'
 
+/** The schema of a tool; its type must be named, and can only be `object`. */
+export const toolSchema = (parameters: unknown, note: (text: string) => void): Json => {
+  if (!isObject(parameters)) return { type: 'object', properties: {} }
+  if (parameters.type !== undefined) return parameters
+  note('added type object to the parameters of a tool')
+  return { type: 'object', ...parameters }
+}
+
+/** What an assistant message says: its content, or its refusal where that is all. */
+export const spokenContent = ({ content, refusal }: Json): unknown =>
+  !present(content) && typeof refusal === 'string' ? refusal : content
+
 /** Fields of the client's wire that every converting kind has read already, or that control only the gateway. */
 // biome-ignore format: one list
 export const CONVERTED = [

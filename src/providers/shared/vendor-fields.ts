@@ -280,7 +280,7 @@ export const stopsOf = (
   note: Note,
   takesBlank = true,
 ): readonly unknown[] | null => {
-  const isTaken = (text: unknown) => takesBlank || typeof text !== 'string' || text.trim() !== ''
+  const isTaken = (text: unknown) => typeof text !== 'string' || (takesBlank ? text : text.trim()) !== ''
   const sent = [...listOf(stop), ...arrayOf(own)]
   const taken = sent.filter(isTaken)
   if (taken.length < sent.length) note('dropped blank stop sequences')

@@ -65,7 +65,7 @@ test('the role `developer` reaches those who know it, and the others as `system`
     const { body, shaping } = sent(kind, { messages })
     return [kind, body.messages[0].role, shaping.includes('made developer messages system messages')]
   })
-  const knowing = ['openai', 'azure_openai', 'openrouter']
+  const knowing = ['openai', 'azure_openai']
   expect(roles).toEqual(
     OPENAI_ROWS.map(({ kind }) => (knowing.includes(kind) ? [kind, 'developer', false] : [kind, 'system', true])),
   )
@@ -79,7 +79,7 @@ test('what asks nothing of a model without tools is not sent; with tools it is, 
   expect([Object.keys(empty.body), empty.shaping]).toEqual([
     ['model', 'messages'],
     [
-      'dropped tools: an empty list',
+      'dropped tools: none are declared',
       'dropped parallel_tool_calls: no tools are declared',
       'dropped tool_choice: no tools are declared',
     ],

@@ -1,5 +1,6 @@
 // Anthropic's Messages API, as strict as the vendor: unknown fields are refused, results follow their calls.
 import { t, Value } from '../../../src/lib/schema/schema.ts'
+import { ANTHROPIC_RULES } from './claude-rules.ts'
 import {
   type Asked,
   imageName,
@@ -14,6 +15,7 @@ import {
   type Turn,
 } from './conversation.ts'
 import { recordedAnswer, recordedStream } from './fixtures.ts'
+import { checkRules } from './rule.ts'
 import { blocksOf, jsonSpoken, nextNumber, type Speaker, type Spoken, spoken, type Wire } from './wire.ts'
 
 const closed = { additionalProperties: false }
@@ -186,7 +188,8 @@ const checkModel = (body: Json, model: string): void => {
   }
 }
 
-const read = ({ path, query, headers, body }: Received, { model, secret }: Speaker): Asked => {
+const read = ({ path, query, headers, body }: Received, speaker: Speaker): Asked => {
+  const { model, secret } = speaker
   need(path === '/v1/messages' && query.size === 0, `there is nothing at ${path}`, 404)
   need(headers.get('x-api-key') === secret && !headers.has('authorization'), 'invalid x-api-key', 401)
   need(headers.get('anthropic-version') === '2023-06-01', 'anthropic-version: header is required')
@@ -195,6 +198,7 @@ const read = ({ path, query, headers, body }: Received, { model, secret }: Speak
   need(flaw === undefined, `${flaw?.path}: ${flaw?.message}`)
   const checked = body as Json & { messages: { role: string; content: unknown }[] }
   need(checked.model === model, `model: ${String(checked.model)}`, 404)
+  checkRules(ANTHROPIC_RULES, checked, speaker)
   checkModel(checked, model)
   const turns = checked.messages.map(turnOf)
   need(turns[0]!.role === 'user', 'messages: first message must use the "user" role')

@@ -15,7 +15,9 @@ import {
   type Reply,
   type Turn,
 } from './conversation.ts'
+import { CONVERSE_RULES } from './converse-rules.ts'
 import { recordedAnswer } from './fixtures.ts'
+import { checkRules } from './rule.ts'
 import { jsonSpoken, nextNumber, type Speaker, type Spoken, type Wire } from './wire.ts'
 
 const closed = { additionalProperties: false }
@@ -188,6 +190,7 @@ const read = (received: Received, speaker: Speaker): Asked => {
   const [flaw] = [...Value.Errors(Body, body)]
   need(flaw === undefined, `Malformed input request: ${flaw?.path}: ${flaw?.message}`)
   const checked = body as Json & { messages: { role: string; content: readonly Json[] }[] }
+  checkRules(CONVERSE_RULES, checked, speaker)
   const turns = checked.messages.map(turnOf)
   alternate(turns)
   const config = (checked.toolConfig ?? {}) as Json
@@ -203,7 +206,10 @@ const read = (received: Received, speaker: Speaker): Asked => {
   )
   matchResults(turns, null)
   const format = isObject(checked.outputConfig) ? JSON.stringify(checked.outputConfig) : null
-  need(format === null || /claude-\w+-4-[56]/.test(model), 'outputConfig.textFormat: not supported by this model')
+  need(
+    format === null || /claude-\w+-4-[56]|openai\./.test(model),
+    'outputConfig.textFormat: not supported by this model',
+  )
   return {
     model,
     stream: operation === 'converse-stream',

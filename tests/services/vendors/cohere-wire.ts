@@ -14,6 +14,8 @@ import {
   type Turn,
 } from './conversation.ts'
 import { recordedAnswer, recordedStream } from './fixtures.ts'
+import { COHERE_RULES } from './other-rules.ts'
+import { checkRules } from './rule.ts'
 import { blocksOf, jsonSpoken, nextNumber, type Speaker, type Spoken, spoken, type Wire } from './wire.ts'
 
 // biome-ignore format: one list
@@ -84,13 +86,14 @@ const conversationOf = (messages: readonly unknown[]): { system: string; turns: 
   return { system: system.join('\n'), turns }
 }
 
-const read = ({ path, query, headers, body }: Received, { model, secret }: Speaker): Asked => {
+const read = ({ path, query, headers, body }: Received, speaker: Speaker): Asked => {
+  const { model, secret } = speaker
   need(path === '/v2/chat' && query.size === 0, `there is nothing at ${path}`, 404)
   need(headers.get('authorization') === `Bearer ${secret}`, 'invalid api token', 401)
   need(body !== null && headers.get('content-type') === 'application/json', 'the body must be JSON')
   for (const name of Object.keys(body)) need(FIELDS.includes(name), `unknown field: ${name}`, 422)
   need(body.model === model, `model '${String(body.model)}' not found`, 404)
-  need(typeof body.temperature !== 'number' || body.temperature <= 1, 'temperature must be between 0 and 1')
+  checkRules(COHERE_RULES, body, speaker)
   need(body.stop_sequences === undefined || Array.isArray(body.stop_sequences), 'stop_sequences must be a list')
   need(Array.isArray(body.messages) && body.messages.length > 0, 'messages must not be empty')
   const { system, turns } = conversationOf(body.messages)

@@ -15,6 +15,8 @@ import {
   type Turn,
 } from './conversation.ts'
 import { recordedAnswer, recordedStream } from './fixtures.ts'
+import { GEMINI_RULES } from './other-rules.ts'
+import { checkRules } from './rule.ts'
 import { blocksOf, jsonSpoken, nextNumber, type Speaker, type Spoken, spoken, type Wire } from './wire.ts'
 
 const closed = { additionalProperties: false }
@@ -151,6 +153,10 @@ const turnOf = ({ role, parts }: { role: string; parts: Parts }): Turn => {
   }
 }
 
+/** Results are a content of their own, which a content of the user may follow. */
+const alternateButResults = (turns: readonly Turn[]): void =>
+  alternate(turns.filter((_turn, i) => (turns[i - 1]?.results.length ?? 0) === 0 || turns[i]!.role !== 'user'))
+
 /** Gemini 3 refuses a turn of calls whose first has no signature. */
 const checkSignatures = (contents: readonly { role: string; parts: Parts }[], model: string): void => {
   if (!/gemini-3/.test(model)) return
@@ -163,7 +169,8 @@ const checkSignatures = (contents: readonly { role: string; parts: Parts }[], mo
   })
 }
 
-const read = ({ path, query, headers, body }: Received, { model, secret }: Speaker): Asked => {
+const read = ({ path, query, headers, body }: Received, speaker: Speaker): Asked => {
+  const { model, secret } = speaker
   const [, named, method] = /^\/v1beta\/models\/([\w.-]+):(generateContent|streamGenerateContent)$/.exec(path) ?? []
   const stream = method === 'streamGenerateContent'
   need(named !== undefined, `there is nothing at ${path}`, 404)
@@ -173,9 +180,10 @@ const read = ({ path, query, headers, body }: Received, { model, secret }: Speak
   const [flaw] = [...Value.Errors(Body, body)]
   need(flaw === undefined, `Invalid JSON payload received: ${flaw?.path}: ${flaw?.message}`)
   const checked = body as Json & { contents: { role: string; parts: Parts }[] }
+  checkRules(GEMINI_RULES, checked, speaker)
   checkSignatures(checked.contents, model)
   const turns = checked.contents.map(turnOf)
-  alternate(turns)
+  alternateButResults(turns)
   const tools = ((checked.tools ?? []) as { functionDeclarations?: Json[] }[]).flatMap(
     ({ functionDeclarations = [] }) =>
       functionDeclarations.map(({ name, parametersJsonSchema, parameters }) => ({

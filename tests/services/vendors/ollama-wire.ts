@@ -12,6 +12,8 @@ import {
   type Turn,
 } from './conversation.ts'
 import { recordedAnswer, recordedStream } from './fixtures.ts'
+import { OLLAMA_RULES } from './other-rules.ts'
+import { checkRules } from './rule.ts'
 import { jsonSpoken, nextNumber, type Speaker, type Spoken, spoken, type Wire } from './wire.ts'
 
 const FIELDS = [
@@ -69,7 +71,8 @@ const turnsOf = (messages: readonly unknown[]): { system: string; turns: Turn[] 
   return { system: system.join('\n'), turns }
 }
 
-const read = ({ path, query, headers, body }: Received, { model, secret }: Speaker): Asked => {
+const read = ({ path, query, headers, body }: Received, speaker: Speaker): Asked => {
+  const { model, secret } = speaker
   need(path === '/api/chat' && query.size === 0, '404 page not found', 404)
   need(headers.get('authorization') === (secret === null ? null : `Bearer ${secret}`), 'unauthorized', 401)
   need(body !== null, 'missing request body')
@@ -81,10 +84,14 @@ const read = ({ path, query, headers, body }: Received, { model, secret }: Speak
   need(typeof body.stream === 'boolean', 'stream is on when it is left out')
   need(body.model === model, `model '${String(body.model)}' not found`, 404)
   need(Array.isArray(body.messages), 'messages must be a list')
+  checkRules(OLLAMA_RULES, body, speaker)
   const { system, turns } = turnsOf(body.messages)
   matchResults(turns, null)
   const tools = ((body.tools ?? []) as Json[]).map(({ type, function: declared }) => {
-    need(type === 'function' && isObject(declared) && isObject(declared.parameters), 'a tool must be a function')
+    need(
+      type === 'function' && isObject(declared) && (isObject(declared.parameters) || declared.parameters === undefined),
+      'a tool must be a function',
+    )
     return { name: declared.name as string, parameters: declared.parameters }
   })
   need(body.format === undefined || body.format === 'json' || isObject(body.format), 'invalid format')

@@ -16,6 +16,8 @@ import {
 } from './conversation.ts'
 import { streamed, whole } from './openai-answers.ts'
 import { OPENAI_FIELDS, type Rules, rulesOf } from './openai-rules.ts'
+import { OPENAI_SHAPE_RULES } from './openai-shape-rules.ts'
+import { checkRules } from './rule.ts'
 import type { Speaker, Wire } from './wire.ts'
 
 const GATEWAY_ONLY = ['prompt', 'system', 'tool_execution']
@@ -52,7 +54,7 @@ const checkFields = (body: Json, { model }: Speaker, rules: Rules): void => {
   )
   need(body.max_tokens === undefined || body.max_completion_tokens === undefined, 'two limits of tokens')
   need(
-    !rules.stopIsList || body.stop === undefined || Array.isArray(body.stop),
+    !rules.stopIsList || body.stop === undefined || body.stop === null || Array.isArray(body.stop),
     'stop: invalid type, expected a sequence',
   )
   need(body.stream === undefined || typeof body.stream === 'boolean', 'stream must be a boolean')
@@ -124,7 +126,8 @@ const conversationOf = (body: Json, rules: Rules): { system: string; turns: Turn
       callOf(call, `${at}.tool_calls.${n}`, rules),
     )
     need(role === 'assistant' || calls.length === 0, `${at}: only the assistant calls tools`)
-    const blank = calls.length > 0 && (message.content === null || message.content === undefined)
+    const refuses = rules.known === OPENAI_FIELDS && typeof message.refusal === 'string'
+    const blank = (calls.length > 0 || refuses) && (message.content === null || message.content === undefined)
     turns.push({ role, calls, results: [], ...(blank ? { text: '', images: [] } : contentOf(message.content, at)) })
   })
   return { system: system.join('\n'), turns }
@@ -175,6 +178,7 @@ const asked = (received: Received, speaker: Speaker, rules: Rules): Asked => {
   need(body !== null && received.headers.get('content-type') === 'application/json', 'the body must be JSON')
   checkAddress(received, speaker, rules)
   checkFields(body, speaker, rules)
+  checkRules(OPENAI_SHAPE_RULES, body, speaker)
   const { system, turns } = conversationOf(body, rules)
   const tools = toolsOf(body)
   matchResults(turns, null)

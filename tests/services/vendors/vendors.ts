@@ -134,9 +134,12 @@ const listed = (listings: readonly RecordedListing[], { path, query }: Received)
   return new Response(listing.body, { headers: { 'content-type': 'application/json' } })
 }
 
+/** The checks and answers of a vendor, without a server. */
+export const wireOf = (speaker: Speaker): Wire => (WIRES[speaker.kind] ?? openaiWire)(speaker)
+
 const startVendor = (name: string, speaker: Speaker): Vendor => {
   const { kind } = speaker
-  const wire = (WIRES[kind] ?? openaiWire)(speaker)
+  const wire = wireOf(speaker)
   const listings = recordedListings(kind)
   const refused: string[] = []
   const served = { answers: 0, listings: 0 }
@@ -183,18 +186,45 @@ const ASSUMED: readonly Served[] = OPENAI_ROWS.filter(({ kind }) => !SERVED.some
   }),
 )
 
+const speakerOf = ({ kind, model, secret, options = {}, assumed = false }: Served): Speaker => ({
+  kind,
+  model,
+  assumed,
+  basePath: basePath(kind),
+  secret: secret ?? (KINDS.get(kind)!.needsCredential ? `${kind}-fixture-key` : null),
+  options,
+})
+
+/** Models of families that one server of their kind does not show. */
+const FAMILIES: readonly Served[] = [
+  ...[
+    'claude-opus-4-20250514',
+    'claude-opus-4-1-20250805',
+    'claude-sonnet-4-6',
+    'claude-opus-4-7',
+    'claude-sonnet-5',
+  ].map((model) => ({ kind: 'anthropic', model })),
+  ...[
+    'anthropic.claude-3-haiku-20240307-v1:0',
+    'global.anthropic.claude-opus-4-6-v1',
+    'us.amazon.nova-2-lite-v1:0',
+    'meta.llama3-3-70b-instruct-v1:0',
+    'mistral.mistral-large-2402-v1:0',
+    'cohere.command-r-plus-v1:0',
+    'anthropic.claude-opus-4-7',
+    'openai.gpt-oss-120b-1:0',
+  ].map((model) => ({ kind: 'bedrock', model, options: { region: 'us-east-1' } })),
+  { kind: 'azure_openai', model: 'gpt-35-turbo', options: { api_version: '2024-10-21' } },
+  { kind: 'openai', model: 'o3-mini' },
+  { kind: 'gemini', model: 'gemma-3-27b-it' },
+]
+
+/** Every vendor that there is a fake of, and further models of them. */
+export const SPEAKERS: readonly Speaker[] = [...SERVED, ...ASSUMED, ...FAMILIES].map(speakerOf)
+
 /** One of everything. `sandbox`, which answers in process, needs none. */
 export const startVendors = (): readonly Vendor[] =>
-  [...SERVED, ...ASSUMED].map(({ name, kind, model, secret, options = {}, assumed = false }) =>
-    startVendor(name ?? kind, {
-      kind,
-      model,
-      assumed,
-      basePath: basePath(kind),
-      secret: secret ?? (KINDS.get(kind)!.needsCredential ? `${kind}-fixture-key` : null),
-      options,
-    }),
-  )
+  [...SERVED, ...ASSUMED].map((served) => startVendor(served.name ?? served.kind, speakerOf(served)))
 
 /**
  * Providers and models of a gateway in front of them, as `bootstrap:` and environment. The models are named after the
