@@ -254,6 +254,31 @@ test('a user that names a person, or is long, is sent as a digest', () => {
     expect(idOf({ user })).toEqual([user, []])
 })
 
+test('thinking in its own words is moved to where Converse reads it', () => {
+  const thinking = { type: 'enabled', budget_tokens: 2_048 }
+  const { body, shaping } = sent('bedrock', 'claude-sonnet-4-5', { thinking, temperature: 0.3 })
+  expect([body.thinking, body.additionalModelRequestFields]).toEqual([undefined, { thinking }])
+  expect(shaping).toEqual([
+    'moved thinking into additionalModelRequestFields',
+    'dropped temperature: not with thinking',
+  ])
+})
+
+test('markers of a cache go only to models that have one', () => {
+  const marked = { cache_control: { type: 'ephemeral' } }
+  const request = {
+    messages: [{ role: 'user', content: [{ type: 'text', text: 'hi', ...marked }] }],
+    tools: TOOLS.map((tool) => ({ ...tool, ...marked })),
+  }
+  const pointsOf = (model: string) => {
+    const { body, shaping } = sent('bedrock', model, request)
+    return [JSON.stringify(body).split('cachePoint').length - 1, shaping]
+  }
+  expect(pointsOf('us.anthropic.claude-sonnet-4-5-20250929-v1:0')).toEqual([2, []])
+  expect(pointsOf('amazon.nova-pro-v1:0')).toEqual([1, ['dropped cache_control of tools: the model refuses it']])
+  expect(pointsOf('meta.llama3-3-70b-instruct-v1:0')).toEqual([0, ['dropped cache_control: the model refuses it']])
+})
+
 test('a marker of the cache on a part of a result is beside the result', () => {
   const marked = { type: 'text', text: 'x', cache_control: { type: 'ephemeral' } }
   const messages = [

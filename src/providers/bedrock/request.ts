@@ -1,6 +1,7 @@
 // A chat call -> Converse. The model is part of the path; fields of some models only go into
 // `additionalModelRequestFields`.
 
+import { isObject } from '../../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import {
   FORCED_WITHOUT_THINKING,
@@ -45,6 +46,9 @@ const HANDLED = new Set([
   'top_k',
   ...CONTAINERS,
 ])
+
+/** Claude's own field is read at the top level too. */
+const HANDLED_FOR_CLAUDE = new Set([...HANDLED, 'thinking'])
 
 /** A body under construction. */
 export interface Draft {
@@ -229,11 +233,16 @@ export const converseBody = (body: Json, target: Target): { body: Json; shaping:
   const [inference, output, additional] = CONTAINERS.map((name) => vendorMembers('bedrock', body[name], name, note))
   draft.inferenceConfig = { ...inference, ...draft.inferenceConfig }
   Object.assign(draft.additional, additional)
-  if (draft.family === 'claude') settleClaude(draft)
+  const isClaude = draft.family === 'claude'
+  if (isClaude && isObject(body.thinking) && draft.additional.thinking === undefined) {
+    draft.additional.thinking = body.thinking
+    note('moved thinking into additionalModelRequestFields')
+  }
+  if (isClaude) settleClaude(draft)
   addTools(draft)
   addFormat(draft)
   settleCache(draft)
-  const out = vendorFields('bedrock', body, HANDLED, note)
+  const out = vendorFields('bedrock', body, isClaude ? HANDLED_FOR_CLAUDE : HANDLED, note)
   const { system, messages } = conversation
   if (system.length > 0) out.system = system
   out.messages = messages

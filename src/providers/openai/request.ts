@@ -58,8 +58,8 @@ const USUAL = new Set([
 ])
 
 /**
- * `o1`, `o3-mini`, `gpt-5`, `gpt-5.1` (`gpt-51` as a deployment), later majors; not `gpt-5-chat-latest`, `gpt-35-turbo`,
- * `gpt-41-mini` or `o365-bot`. Fine-tuned ones are `ft:<model>:...`.
+ * `o1`, `o3-mini`, `gpt-5`, `gpt-5.1` (`gpt-51` as a deployment), later majors; not `gpt-5-chat-latest`,
+ * `gpt-35-turbo`, `gpt-41-mini` or `o365-bot`. Fine-tuned ones are `ft:<model>:...`.
  */
 const REASONING = /^(?:ft:)?(?:o[1-9]|gpt-(?:[5-9]\d?|[12]\d)(?:\.\d+)?)(?![a-z\d.])(?!-chat)/i
 
