@@ -43,14 +43,16 @@ const isRefusal = (message: unknown): boolean =>
  * other.
  */
 export const withoutOwnMessages = (draft: RequestDraft): void => {
-  editMessages(draft, isDeveloper, () => SYSTEM, 'made developer messages system messages')
-  const asText = (message: string): ReadonlyMap<string, Edit> =>
-    new Map<string, Edit>([
-      ['refusal', { do: 'remove' }],
-      ['content', { do: 'set', json: memberText(message, 'refusal')! }],
-    ])
+  editMessages(draft, isDeveloper, asSystem, 'made developer messages system messages')
   editMessages(draft, isRefusal, asText, 'made refusals of messages their content')
 }
+
+const asSystem = (): ReadonlyMap<string, Edit> => SYSTEM
+const asText = (message: string): ReadonlyMap<string, Edit> =>
+  new Map<string, Edit>([
+    ['refusal', { do: 'remove' }],
+    ['content', { do: 'set', json: memberText(message, 'refusal')! }],
+  ])
 
 /** What asks nothing of a model without tools. */
 const WITHOUT_TOOLS: readonly (readonly [name: string, values: readonly unknown[]])[] = [

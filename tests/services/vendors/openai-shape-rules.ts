@@ -46,7 +46,7 @@ export const OPENAI_SHAPE_RULES: readonly Rule[] = [
   },
   {
     name: 'models that reason take no max_tokens',
-    source: 'https://platform.openai.com/docs/guides/reasoning',
+    source: 'https://platform.openai.com/docs/api-reference/chat/create#chat-create-max_tokens',
     appliesTo: (speaker) => OPENAI(speaker) && /^(?:o\d|gpt-5)/.test(speaker.model),
     holds: ({ max_tokens: limit }) => limit === undefined,
     message:

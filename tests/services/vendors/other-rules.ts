@@ -4,7 +4,7 @@ import { listOf, objectOf, type Rule } from './rule.ts'
 
 const GEMINI = 'https://ai.google.dev/api/generate-content'
 const COHERE = 'https://docs.cohere.com/reference/chat'
-const OLLAMA = 'https://github.com/ollama/ollama/blob/main/docs/api.md'
+const OLLAMA = 'https://docs.ollama.com/api/chat'
 const PARAMETERS = { type: 'object', properties: {} }
 const TOOLS = [{ type: 'function', function: { name: 'f', parameters: PARAMETERS } }]
 const SCHEMA = { type: 'json_schema', json_schema: { name: 's', schema: { type: 'object', properties: {} } } }
