@@ -29,6 +29,10 @@ export interface ConnectOptions {
   readonly tls: Bun.TLSOptions | null
 }
 
+/** A new TLS connection whose peer still sends after so many iterations of the event loop is given up. */
+const MOST_SETTLING_TURNS = 8
+const nextIteration = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 export class HttpConnection implements ConnectionControl {
   idleUntilMs = 0
   #socket: Socket<HttpConnection> | null = null
@@ -73,14 +77,26 @@ export class HttpConnection implements ConnectionControl {
   }
 
   /**
+   * Waits until all bytes are read that came with the TLS handshake: they may be records of TLS, or bytes of a response
+   * that nothing has requested, which close the connection.
+   */
+  async settled(): Promise<void> {
+    if (!this.secure) return
+    for (let turn = 0; turn < MOST_SETTLING_TURNS; turn++) {
+      await nextIteration()
+      if (this.#dead || this.#socket === null || !hasUnread(this.#socket)) return
+    }
+  }
+
+  /**
    * Sends a request; the caller may reuse `request.bytes` afterwards. Null when the connection is closed or holds
    * unsolicited bytes: nothing was written then.
    */
   exchange(method: string, { bytes, start, end }: RequestBytes, limits: DialLimits): Promise<DialResponse> | null {
     const socket = this.#socket
-    // Bytes that arrived while the connection was idle would be read as the response to this request. The system call
-    // for it costs 1 % of a request's CPU.
-    if (this.#dead || socket === null || socket.readyState < 1 || (this.idleUntilMs > 0 && hasUnread(socket))) {
+    // Bytes that arrived before the request would be read as the response to it. The system call for it costs 1 % of a
+    // request's CPU.
+    if (this.#dead || socket === null || socket.readyState < 1 || hasUnread(socket)) {
       this.destroy()
       return null
     }

@@ -187,7 +187,9 @@ export class HttpExchange extends ReceivedBytes implements DialResponse, Timed, 
       this.#unparsed = fresh === null ? bytes : Buffer.concat([fresh, bytes])
     } else {
       this.#parseUnparsed()
-      this.#parse(bytes)
+      // The connection has returned to the pool with what came before; these bytes follow a complete response.
+      if (this.#ended) this.#connection.destroy()
+      else this.#parse(bytes)
       // Under load each large response is read before the next one arrives.
       this.deliver()
       return

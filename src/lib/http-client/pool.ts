@@ -216,8 +216,9 @@ export const pooledClient = (options: { ca?: string | undefined; nowMs?: () => n
     // The next request overwrites the shared bytes.
     const own = { bytes: Buffer.from(bytes.subarray(start, end)), start: 0, end: end - start }
     const connection = await connect(destination, limits)
+    await connection.settled()
     const answer = connection.exchange(method, own, limits)
-    if (answer === null) throw new DialFailure('reset', 'the connection closed before the request was sent')
+    if (answer === null) throw new DialFailure('reset', 'the connection closed, or sent bytes, before the request')
     return answer
   }
 

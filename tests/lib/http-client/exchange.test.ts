@@ -85,6 +85,14 @@ test('bytes behind the end of an answer, in the same turn, end its connection', 
   expect(said).toEqual(['finished false'])
 })
 
+test('a large read behind the end of an answer, in the same turn, closes its connection', async () => {
+  const { http, send, said } = exchange()
+  send(`${HEAD}0123456789`)
+  send('x'.repeat(80 * 1024))
+  expect(await (await http.answered).text(100)).toBe('0123456789')
+  expect(said).toEqual(['finished true', 'destroy'])
+})
+
 test('much is not joined, and held back at once while nobody reads it', async () => {
   const { http, send, said } = exchange()
   send(LIVE)
