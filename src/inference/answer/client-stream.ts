@@ -43,6 +43,8 @@ export class ClientStream implements LiveBody, ArrivalListener {
   readonly #frames: ClientFrames
   #reading = false
   #tail: Promise<string> | null = null
+  /** A comment of server-sent events. */
+  readonly idleText = ':\n\n'
 
   constructor(
     { exchange, parts, source }: StreamedAnswer,

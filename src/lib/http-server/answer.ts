@@ -17,6 +17,11 @@ export interface LiveBody {
   run(sink: AnswerSink): Promise<void>
   /** The client has disconnected: the body is no longer needed. */
   disconnected(): void
+  /**
+   * A text without meaning that may stand between two flushes. It is sent to a client that has ended its side, to find
+   * out whether it still reads.
+   */
+  readonly idleText?: string
 }
 
 export const isText = (body: TextPieces | LiveBody): body is TextPieces =>

@@ -5,7 +5,7 @@ import type { IndexSetMember } from '../collections/index-set.ts'
 import type { Answer, LiveBody } from './answer.ts'
 import { FairShare, type SharingConnection } from './fair-share.ts'
 import { type OutputWatch, ServerOutput } from './output.ts'
-import { closesAfter, dropReply, liveBodyOf, type Reply, sendReply } from './reply.ts'
+import { closesAfter, dropReply, idleTextOf, liveBodyOf, type Reply, sendReply } from './reply.ts'
 import { ServerRequest, type Uplink } from './request.ts'
 import { MalformedRequest, type RequestHead } from './request-head.ts'
 import { RequestQueue } from './request-queue.ts'
@@ -18,6 +18,11 @@ const PIPELINED_BYTES = 64 * 1024
  * response.
  */
 const LINGER_MS = 2_000
+/**
+ * A client that has ended its side may wait for its response, or may be gone: bytes are sent to it after this time, and
+ * then at doubling intervals, since only the answer to them shows the difference.
+ */
+const FIRST_PROBE_MS = 400
 
 /** The server of a connection: handles its requests and sets its times. */
 export interface ConnectionOwner {
@@ -39,6 +44,7 @@ export class ServerConnection implements SharingConnection, IndexSetMember, Upli
   readonly socket = new ServerSocket()
   readonly #queue = new RequestQueue()
   #live: LiveBody | null = null
+  #idleText: string | null = null
   #reading = false
   #closes = false
   /** The response is handed over whole. */
@@ -52,6 +58,11 @@ export class ServerConnection implements SharingConnection, IndexSetMember, Upli
   #isEnding = false
   /** It has carried a request. */
   #hadRequest = false
+  /** The client sends no more. */
+  hasEnded = false
+  /** Monotonic milliseconds of the next probe; null: the client has not ended its side. */
+  #probeAtMs: number | null = null
+  #probeEveryMs = FIRST_PROBE_MS
 
   constructor(private readonly owner: ConnectionOwner) {
     this.deadlineMs = performance.now() + owner.headMs
@@ -80,6 +91,49 @@ export class ServerConnection implements SharingConnection, IndexSetMember, Upli
     const isFree = this.request === null
     this.#continue()
     return isFree && this.request !== null
+  }
+
+  /**
+   * The client has ended its side after the bytes that have arrived. Requests that are complete get their responses,
+   * then the connection ends.
+   */
+  ended(): void {
+    this.hasEnded = true
+    const { request } = this
+    if (request !== null && !request.ended) {
+      // The rest of the body will not come.
+      this.socket.end()
+      this.closed()
+    } else if (request === null && !this.share.isWaiting) this.#endBehindClient()
+  }
+
+  /** Finds out whether a client that has ended its side still reads; called at intervals. */
+  lookAtPeer(nowMs: number): void {
+    const state = this.socket.peer
+    if (state === 'broken') {
+      this.destroy()
+      return
+    }
+    if ((state === 'open' && !this.hasEnded) || this.request === null || this.#answered) return
+    this.#probeAtMs ??= nowMs + FIRST_PROBE_MS
+    if (nowMs < this.#probeAtMs) return
+    this.#probeEveryMs *= 2
+    this.#probeAtMs = nowMs + this.#probeEveryMs
+    if (!this.output.hasBegun) {
+      // HTTP/1.0 has no interim responses.
+      if (this.request.headers.isOne) this.output.sendInterim()
+    } else if (this.#idleText !== null && !this.output.isBlocked) {
+      this.output.piece(null, this.#idleText, null, this.request.headers.isOne, false)
+    }
+  }
+
+  /** Ends the connection of a client that sends no more, once nothing is left to be answered. */
+  #endBehindClient(): void {
+    if (this.output.dead || this.output.isBlocked || this.share.isYielding) return
+    this.#isEnding = true
+    this.#discards = true
+    this.#renew()
+    this.socket.end()
   }
 
   closed(): void {
@@ -175,7 +229,8 @@ export class ServerConnection implements SharingConnection, IndexSetMember, Upli
 
   #continue(): void {
     this.#next()
-    this.#readOn()
+    if (this.hasEnded && this.request === null) this.#endBehindClient()
+    else this.#readOn()
   }
 
   /** Returns the bytes behind the request's body, or null. */
@@ -231,6 +286,8 @@ export class ServerConnection implements SharingConnection, IndexSetMember, Upli
     this.request = request
     this.output.begin()
     this.#hadRequest = true
+    this.#probeAtMs = null
+    this.#probeEveryMs = FIRST_PROBE_MS
     this.#isMalformed = false
     this.#answered = false
     this.#hasHandlerDeadlines = false
@@ -271,6 +328,7 @@ export class ServerConnection implements SharingConnection, IndexSetMember, Upli
     if (closesAfter(reply) || request === null || !request.ended) this.#closes = true
     const { isHead = false, isOne = true } = request?.headers ?? {}
     this.#live = liveBodyOf(reply)
+    this.#idleText = idleTextOf(reply)
     const sent = sendReply(reply, this.output, { closes: this.#closes, isHead, isOne })
     if (sent === true) this.#end()
     else sent.then(this.#sent, this.#faulted)
@@ -308,6 +366,10 @@ export class ServerConnection implements SharingConnection, IndexSetMember, Upli
   #linger(): void {
     this.#discards = true
     this.#queue.clear()
+    if (this.hasEnded) {
+      this.#endBehindClient()
+      return
+    }
     this.deadlineMs = performance.now() + LINGER_MS
     this.socket.shutdown()
     this.socket.resume()

@@ -165,6 +165,13 @@ export class ServerOutput {
     this.hasBegun = false
   }
 
+  /** Sends an interim response, which no client takes for the response: a client that has disconnected resets it. */
+  sendInterim(): void {
+    if (this.hasBegun || this.isBlocked) return
+    this.text(CONTINUE)
+    this.hasBegun = false
+  }
+
   get isBlocked(): boolean {
     return this.#unsent.length > 0
   }

@@ -16,6 +16,14 @@ export const closesAfter = (reply: Reply): boolean =>
 export const liveBodyOf = (reply: Reply): LiveBody | null =>
   reply instanceof Response || isText(reply.body) ? null : reply.body
 
+/** The text that may stand between two pieces of the reply's body, or null: see `LiveBody.idleText`. */
+export const idleTextOf = (reply: Reply): string | null => {
+  if (!(reply instanceof Response)) return isText(reply.body) ? null : (reply.body.idleText ?? null)
+  // The pieces of such a body are whole events.
+  return reply.headers.get('content-type')?.startsWith('text/event-stream') ? IDLE_COMMENT : null
+}
+const IDLE_COMMENT = ':\n\n'
+
 /** Drops a reply whose client has disconnected. */
 export const dropReply = (reply: Reply): void => {
   if (reply instanceof Response) reply.body?.cancel().catch(ignored)

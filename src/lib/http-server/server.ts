@@ -64,10 +64,8 @@ const SWEEP_MS = 500
 const HANDLERS: SocketHandler<ServerConnection> = {
   data: (socket, bytes) => socket.data.data(bytes),
   drain: (socket) => socket.data.output.drain(),
-  // Bytes that arrived before the end may be a request.
-  end({ data }) {
-    if (data.share.isWaiting) data.share.begin()
-  },
+  // The client sends no more; it may still read (RFC 9112, 9.6).
+  end: (socket) => socket.data.ended(),
   close: (socket) => socket.data.closed(),
   // An exception in one of these handlers: a fault of the program.
   error(socket, error) {
@@ -99,6 +97,7 @@ const listenOn = (server: Server, options: ServerOptions) => {
       hostname: options.hostname,
       port: options.port,
       ...({ reusePort: options.reusePort } as object),
+      allowHalfOpen: true,
       // Replaced when the connection opens.
       data: null as unknown as ServerConnection,
       socket: {
@@ -220,8 +219,8 @@ class Server implements ConnectionOwner, Peers {
       // progress is read from the kernel.
       if (output.isBlocked && socket.hasProgress())
         connection.deadlineMs = Math.max(connection.deadlineMs, nowMs + this.idleMs)
-      if (socket.hasDisconnected) connection.destroy()
-      else if (nowMs >= connection.deadlineMs) connection.overdue()
+      if (socket.isPaused || connection.hasEnded) connection.lookAtPeer(nowMs)
+      if (!output.dead && nowMs >= connection.deadlineMs) connection.overdue()
     })
   }
 }

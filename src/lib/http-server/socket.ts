@@ -1,6 +1,6 @@
 // The socket of a server connection: reading, and closing.
 import type { Socket } from 'bun'
-import { acknowledgedBytes, hasDisconnected, hasUnread } from '../http/kernel-socket.ts'
+import { acknowledgedBytes, hasUnread, type PeerState, peerState } from '../http/kernel-socket.ts'
 
 export class ServerSocket {
   #socket: Socket<unknown> | null = null
@@ -20,9 +20,13 @@ export class ServerSocket {
     return this.#socket?.localPort ?? 0
   }
 
-  /** Whether the client has disconnected while reading was paused. */
-  get hasDisconnected(): boolean {
-    return this.#paused && this.#socket !== null && hasDisconnected(this.#socket)
+  /** What the kernel reports of the client; while reading is paused the event loop reports nothing. */
+  get peer(): PeerState {
+    return this.#socket === null ? 'open' : peerState(this.#socket)
+  }
+
+  get isPaused(): boolean {
+    return this.#paused
   }
 
   /** Whether bytes have arrived that the event loop has not read. */

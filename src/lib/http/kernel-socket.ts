@@ -46,14 +46,19 @@ export const hasUnread = (socket: object): boolean => {
   return Number(system.recv(fd, into, 1, MSG_PEEK | MSG_DONTWAIT)) >= 0
 }
 
-/** True when the peer has closed, also behind unread bytes. False as well where the system call is not available. */
-export const hasDisconnected = (socket: object): boolean => {
+/** `ended`: the peer sends no more. `broken`: the connection is reset, or both sides have ended it. */
+export type PeerState = 'open' | 'ended' | 'broken'
+
+/** The state of the peer, also behind unread bytes. `open` as well where the system call is not available. */
+export const peerState = (socket: object): PeerState => {
   const fd = descriptorOf(socket)
-  if (system === null || fd < 0) return false
+  if (system === null || fd < 0) return 'open'
   polled[0] = fd
   polled[1] = POLLRDHUP
-  if (Number(system.poll(polled, 1, 0)) < 1) return false
-  return ((polled[1] >> 16) & (POLLERR | POLLHUP | POLLRDHUP)) !== 0
+  if (Number(system.poll(polled, 1, 0)) < 1) return 'open'
+  const returned = polled[1] >> 16
+  if ((returned & (POLLERR | POLLHUP)) !== 0) return 'broken'
+  return (returned & POLLRDHUP) === 0 ? 'open' : 'ended'
 }
 
 /**
