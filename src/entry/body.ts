@@ -59,7 +59,7 @@ export const readJson = (
   const type = headers.get('content-type')
   if (type !== null && !isJson(type)) throw refused('the body must be `application/json`', 415, 'Content-Type')
   const encoding = headers.get('content-encoding')
-  if (encoding !== null && encoding !== 'identity')
+  if (encoding !== null && !IDENTITY.test(encoding))
     throw refused('compressed bodies are not accepted', 415, 'Content-Encoding')
   return request.textNow?.(limitBytes) ?? readBytes(request, limitBytes)
 }
@@ -96,6 +96,9 @@ const decoded = (bytes: Uint8Array): string => {
     throw refused('the body is not valid UTF-8', undefined, memberAt(text, text.indexOf('\ufffd')))
   }
 }
+
+/** No coding; the names of codings have no case (RFC 9110, 8.4.1). */
+const IDENTITY = /^\s*identity\s*$/i
 
 const isJson = (type: string): boolean => {
   if (type === 'application/json') return true

@@ -85,10 +85,14 @@ const PLAIN_TEXT = /^[\x20-\x7e]*$/
 export const headerText = (name: string): string =>
   PLAIN_TEXT.test(name) ? name : encodeURIComponent(name.toWellFormed())
 
+/** Browsers take a body for what its type names, never for what it looks like. */
+export const NOT_SNIFFED = { 'x-content-type-options': 'nosniff' } as const
+
 /** The headers of every response. */
 export const identityHeaders = (context: { requestId: string; traceId: string }): Record<string, string> => ({
   'x-request-id': context.requestId,
   'x-trace-id': context.traceId,
+  ...NOT_SNIFFED,
 })
 
 /** The envelope's headers: identity, `X-Gateway-*`, `Retry-After`, and those that the error carries. */

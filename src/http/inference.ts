@@ -27,10 +27,10 @@ const PLANNED = ['completions', 'embeddings', 'responses'] as const
 const MODELS_PATH = '/v1/models/'
 const CHAT_PATH = '/v1/chat/completions'
 
-const JSON_LINES = 'content-type: application/json\r\nx-request-id: '
+const JSON_LINES = 'content-type: application/json\r\nx-content-type-options: nosniff\r\nx-request-id: '
 const STREAM_LINES =
   'content-type: text/event-stream; charset=utf-8\r\n' +
-  'cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\nx-request-id: '
+  'cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\nx-content-type-options: nosniff\r\nx-request-id: '
 
 const providerTexts = new WeakMap<CatalogueEntry, string>()
 

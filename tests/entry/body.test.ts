@@ -58,8 +58,10 @@ describe('a body', () => {
       expect([coding, await read(Bun.gzipSync('{}'), headers)]).toEqual([coding, 415])
       expect([coding, await read('{}', headers)]).toEqual([coding, 415])
     }
-    const plain = { 'content-type': 'application/json', 'content-encoding': 'identity' }
-    expect(await read('{}', plain)).toEqual({})
+    for (const none of ['identity', 'Identity', 'IDENTITY', ' identity ']) {
+      const plain = { 'content-type': 'application/json', 'content-encoding': none }
+      expect([none, await read('{}', plain)]).toEqual([none, {}])
+    }
     // Nobody unpacks what does not say what it is.
     expect(await read(Bun.gzipSync('{}'))).toBe(400)
   })

@@ -79,6 +79,15 @@ const cases: [name: string, request: string, status: number, behaviour: Behaviou
   ['nothing there', get('/nope', HEAD), 404, {}],
 ]
 
+test.each(cases)('%s: no browser takes it for another type than it names', async (_, request, status, behaviour) => {
+  upstream.behave(behaviour)
+  for (const { server } of behind) {
+    const answer = await answerTo(server.port, request)
+    expect(answer.status).toBe(status)
+    expect(answer.headers).toContainEqual(['x-content-type-options', 'nosniff'])
+  }
+})
+
 test.each(cases)('%s is answered the same', async (_, request, status, behaviour) => {
   upstream.behave(behaviour)
   const answers: object[] = []
@@ -103,16 +112,27 @@ test('a body without an announced length is refused where it is too large', asyn
   }
 })
 
-/** Sends the request, resets the connection once it has begun, and answers the outcome that was settled. */
-const leaving = async (gateway: TestGateway, port: number, request: string, begun: Promise<unknown>) => {
+/** Sends the request, leaves once it has begun, and answers the outcome that was settled. */
+const leaving = async (
+  gateway: TestGateway,
+  port: number,
+  request: string,
+  begun: Promise<unknown>,
+  way: 'leave' | 'reset',
+) => {
   const count = gateway.spool.settled().length
   const client = await connect(port, request)
   await begun
-  client.reset()
+  client[way]()
   return (await gateway.spool.untilSettled(count + 1)).at(-1)
 }
 
-test.each([false, true])('a client that leaves ends the call of the provider (stream: %p)', async (stream) => {
+test.each([
+  [false, 'reset'],
+  [true, 'reset'],
+  [false, 'leave'],
+  [true, 'leave'],
+] as const)('a client that leaves ends the call of the provider (stream: %p, %s)', async (stream, way) => {
   for (const { gateway, server } of behind) {
     upstream.aborted.length = 0
     const asked = Promise.withResolvers<void>()
@@ -120,7 +140,7 @@ test.each([false, true])('a client that leaves ends the call of the provider (st
       asked.resolve()
       return stream ? { chunks: 3, stopAfter: 1, stop: 'hang' } : { delayMs: Number.POSITIVE_INFINITY }
     })
-    const settled = await leaving(gateway, server.port, post(CHAT, ask({ stream }), HEAD), asked.promise)
+    const settled = await leaving(gateway, server.port, post(CHAT, ask({ stream }), HEAD), asked.promise, way)
     expect(settled).toMatchObject({ outcome: 'canceled', attempts: [{ outcome: 'canceled' }] })
     expect(gateway.app.inFlight()).toBe(0)
   }

@@ -49,13 +49,19 @@ export const fileHeaders = (path: string, format: ListFormat): Record<string, st
     : { 'content-disposition': `attachment; filename="${path.slice(1).replaceAll(/[^a-z]+/g, '-')}.${format}"` }
 
 /**
+ * What a spreadsheet takes for the beginning of a formula: a sign, also in full width, behind blanks and characters that
+ * are not shown; or a line break or tab, behind which a formula may begin.
+ */
+const FORMULA = /^(?:[\t\r\n]|[\s\p{Z}\p{Cc}\p{Cf}]*[=+\-@\uff1d\uff0b\uff0d\uff20])/u
+
+/**
  * Null is empty, a nested value is JSON. A spreadsheet would run a text that begins like a formula: a quote before it
  * prevents that.
  */
 const cellOf = (value: unknown): string => {
   if (value === null || value === undefined) return ''
   if (typeof value !== 'string') return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))
-  return quoted(/^[=+\-@\t\r]/.test(value) ? `'${value}` : value)
+  return quoted(FORMULA.test(value) ? `'${value}` : value)
 }
 
 const quoted = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)

@@ -64,6 +64,8 @@ const isPlainHost = (bytes: Buffer, from: number, to: number): boolean => {
   while (at < to && isDigit(bytes[at]!)) at++
   return at === to
 }
+/** Visible ASCII: other characters of a URL are percent-encoded (RFC 9112, 3.2). */
+const isTargetByte = (byte: number): boolean => byte > SPACE && byte < 127
 const isLower = (byte: number): boolean => byte >= 97 && byte <= 122
 
 /** Parses the head in the first `end` bytes. Throws MalformedRequest. */
@@ -104,7 +106,7 @@ export class RequestHead implements HeaderReader {
 
   /** As it was sent. */
   get target(): string {
-    return this.bytes.toString('utf8', this.#methodEnd + 1, this.#targetEnd)
+    return this.bytes.toString('latin1', this.#methodEnd + 1, this.#targetEnd)
   }
 
   /** `Host`, '' for none in HTTP/1.0. */
@@ -174,12 +176,14 @@ export class RequestHead implements HeaderReader {
     while (isUpper(bytes[at]!)) at++
     this.#methodEnd = at
     at++
-    while (at < end && bytes[at]! > SPACE && bytes[at] !== 127) at++
+    while (at < end && isTargetByte(bytes[at]!)) at++
     this.#targetEnd = at
     const version = at + 1
     const lineEnd = version + VERSION.length + 1
     const length = this.#methodEnd
     const hasMethod = length > 0 && length <= METHOD_BYTES && bytes[length] === SPACE
+    if (hasMethod && at < end && bytes[at]! > 127)
+      throw new MalformedRequest('the path holds a character that must be percent-encoded')
     if (!hasMethod || at === length + 1 || bytes[at] !== SPACE)
       throw new MalformedRequest('the first line must be a method, a path and HTTP/1.1, with one space between')
     for (let i = 0; i < VERSION.length; i++) if (bytes[version + i] !== VERSION[i]) throw this.#otherVersion(version)

@@ -113,7 +113,37 @@ describe('a name that shows nothing, or as another one, is 400 with its field wh
   })
 })
 
+/** What spreadsheets take for formulas, and what is text, a number or an empty cell to them. */
+const FORMULAS = [
+  ...[
+    '=1+1',
+    '+1',
+    '-1',
+    '@sum',
+    '\t=1',
+    '\r=1',
+    '\n=1',
+    '\t1',
+    '\r\n1',
+    ' =1',
+    '  +1',
+    '\u00a0-1',
+    '\ufeff@a',
+    '\u200b=1',
+  ],
+  ...['\uff1d1+1', '\uff0b1', '\uff0d1', '\uff20a', ' \uff1d1', '\u3000=1', '\0=1', ' \t =1', '\u2028=1'],
+]
+const TEXTS = ['a=1', ' a', 'a', "'=1", '1+1', '', ' ', '\u2212', 'e@f']
+
 describe('format', () => {
+  test('csv: whatever a spreadsheet may take for a formula has a quote before it, in cells and in the header', async () => {
+    const rows = [...FORMULAS, ...TEXTS].map((note) => ({ '=note': note, last: 0 }))
+    const { text } = await textOf(startGateway([readModel(rows).list]), '/things?format=csv')
+    const cell = (note: string) => (/[",\r\n]/.test(note) ? `"${note}"` : note)
+    const lines = [...FORMULAS.map((note) => `${cell(`'${note}`)},0`), ...TEXTS.map((note) => `${cell(note)},0`)]
+    expect(text).toBe(["'=note,last", ...lines, ''].join('\r\n'))
+  })
+
   test('csv: a header, quotes where needed, nested values as JSON, no text that a spreadsheet would run', async () => {
     const { status, type, text } = await textOf(startGateway([readModel().list]), '/things?format=csv')
     expect([status, type]).toEqual([200, 'text/csv; charset=utf-8'])

@@ -72,7 +72,7 @@ const PATHS = [
   '//a',
   '/%41%2f',
   '/a b'.replace(' ', '%20'),
-  '/é',
+  '/%C3%A9',
   '/a;b=c',
   '/a\\b',
   '/"<>^`{}|',
@@ -93,7 +93,7 @@ const VALUE = fc.string({ unit: fc.constantFrom(...'aZ0 ,;="\t\x21~\xe9'), maxLe
 const request = fc.record({
   method: fc.constantFrom(...METHODS),
   path: fc.constantFrom(...PATHS),
-  query: fc.constantFrom('', '?', '?a=b&c', '?é=%C3%A9', '?a=b?c'),
+  query: fc.constantFrom('', '?', '?a=b&c', '?%C3%A9=a', '?a=b?c'),
   host: fc.constantFrom('a', 'gateway.example:8080', 'A.Example', '[::1]:80', '127.0.0.1'),
   headers: fc.array(fc.tuple(NAME, VALUE), { maxLength: 6 }),
   body: fc.option(fc.string({ unit: fc.constantFrom(...'a0\r\n\x00\xff'), maxLength: 60 })),
