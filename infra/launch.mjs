@@ -84,28 +84,39 @@ const findBun = (wanted, packages) => {
   return null
 }
 
+/** Version and digests of the packages that this repository was tried with: a registry may serve no other bytes. */
+const pinned = () => JSON.parse(readFileSync(join(root, 'infra', 'runtime.json'), 'utf8'))
+
+/** A lock file of npm with one package and its digest, and the manifest that fits it. */
+const lockOf = (name, version, integrity) => {
+  const own = { name: 'gatelog-runtime', private: true, dependencies: { [name]: version } }
+  const packages = { '': own, [`node_modules/${name}`]: { version, integrity } }
+  return { own, lock: { name: own.name, lockfileVersion: 3, requires: true, packages } }
+}
+
 /**
- * Installs the package that ships the binary itself: no install script runs, nothing is written outside the project.
+ * Installs the package that ships the binary itself: npm compares it with the digest, no install script runs, nothing
+ * is written outside the project.
  */
 const installBun = (wanted, packages) => {
   const byHand = `install Bun ${wanted} or later (https://bun.sh) and run this again`
   if (packages.length === 0)
     throw new LaunchError(`there is no Bun package for ${process.platform} ${process.arch}: ${byHand}`)
-  mkdirSync(join(root, '.bun'), { recursive: true })
+  const { version: fixed, packages: digests } = pinned()
+  if (fixed !== wanted)
+    throw new LaunchError(`infra/runtime.json names Bun ${fixed}, package.json ${wanted}: ${byHand}`)
+  const folder = join(root, '.bun')
+  mkdirSync(folder, { recursive: true })
   for (const name of packages) {
+    const integrity = digests[name]
+    if (integrity === undefined) throw new LaunchError(`infra/runtime.json has no digest of ${name}: ${byHand}`)
     process.stderr.write(`gatelog: installing Bun ${wanted} from npm (${name})\n`)
-    const flags = [
-      '--prefix',
-      join(root, '.bun'),
-      '--no-save',
-      '--no-audit',
-      '--no-fund',
-      '--ignore-scripts',
-      '--loglevel',
-      'error',
-    ]
-    const { status, error } = spawnSync('npm', ['install', ...flags, `${name}@${wanted}`], {
-      cwd: root,
+    const { own, lock } = lockOf(name, wanted, integrity)
+    writeFileSync(join(folder, 'package.json'), JSON.stringify(own))
+    writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(lock))
+    const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel', 'error']
+    const { status, error } = spawnSync('npm', ['ci', '--prefix', folder, ...flags], {
+      cwd: folder,
       stdio: ['ignore', 2, 2],
     })
     if (error !== undefined) throw new LaunchError(`npm could not be started (${error.code}): ${byHand}`)

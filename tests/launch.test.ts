@@ -6,6 +6,9 @@ import { join } from 'node:path'
 import { bunPackages, isAtLeast, knownOf, MEMORY, memoryOn } from '../infra/launch.mjs'
 
 const ROOT = join(import.meta.dir, '..')
+const PINNED: { version: string; packages: Record<string, string> } = JSON.parse(
+  readFileSync(join(ROOT, 'infra/runtime.json'), 'utf8'),
+)
 const scratch = mkdtempSync(join(tmpdir(), 'gatelog-launch-'))
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
@@ -36,9 +39,10 @@ describe('which Bun', () => {
 const checkout = (program: string): string => {
   const folder = mkdtempSync(join(scratch, 'checkout-'))
   mkdirSync(join(folder, 'src/commands'), { recursive: true })
-  for (const name of ['launch.mjs', 'bundle.mjs']) cpSync(join(ROOT, 'infra', name), join(folder, 'infra', name))
+  for (const name of ['launch.mjs', 'bundle.mjs', 'runtime.json'])
+    cpSync(join(ROOT, 'infra', name), join(folder, 'infra', name))
   const local = { name: 'local', version: '1.0.0' }
-  const own = { name: 'small', engines: { bun: '>=1.0.0' }, dependencies: { local: 'file:./local' } }
+  const own = { name: 'small', engines: { bun: `>=${PINNED.version}` }, dependencies: { local: 'file:./local' } }
   mkdirSync(join(folder, 'local'))
   writeFileSync(join(folder, 'local/package.json'), JSON.stringify(local))
   writeFileSync(join(folder, 'package.json'), JSON.stringify(own))
@@ -154,8 +158,8 @@ describe('the launcher', () => {
       join(tools, 'npm'),
       `#!/bin/sh
 printf '%s\\n' "$@" > '${join(folder, 'asked')}'
-for last; do :; done
-target="$3/node_modules/\${last%@*}/bin"
+name=$(grep -o '@oven/bun-[a-z0-9-]*' "$3/package.json" | head -1)
+target="$3/node_modules/$name/bin"
 mkdir -p "$target" && ln -s '${process.execPath}' "$target/bun"\n`,
     )
     chmodSync(join(tools, 'npm'), 0o755)
@@ -164,8 +168,62 @@ mkdir -p "$target" && ln -s '${process.execPath}' "$target/bun"\n`,
     expect(await child.exited).toBe(0)
     expect(out).toBe('from the local Bun\n')
     const asked = readFileSync(join(folder, 'asked'), 'utf8')
+    expect(asked).toStartWith('ci\n--prefix\n')
     expect(asked).toContain('--ignore-scripts')
-    expect(asked).toMatch(/@oven\/bun-\S+@1\.0\.0\n$/)
+    const { packages } = JSON.parse(readFileSync(join(folder, '.bun/package-lock.json'), 'utf8'))
+    const [, [path, one]] = Object.entries(packages) as [unknown, [string, object]]
+    const name = path.slice('node_modules/'.length)
+    expect(one).toEqual({ version: PINNED.version, integrity: PINNED.packages[name]! })
     expect(existsSync(join(folder, '.bun'))).toBe(true)
   })
+
+  test('S36: a runtime other than the one with the pinned digest is not installed, and never run', async () => {
+    const folder = checkout('console.log("must not run")')
+    const evil = join(folder, 'package')
+    mkdirSync(join(evil, 'bin'), { recursive: true })
+    const ran = join(folder, 'ran')
+    writeFileSync(join(evil, 'bin/bun'), `#!/bin/sh\ntouch '${ran}'\necho ${PINNED.version}\n`)
+    chmodSync(join(evil, 'bin/bun'), 0o755)
+    const registry = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: (request) => {
+        const { origin, pathname } = new URL(request.url)
+        const tarball = join(folder, 'evil.tgz')
+        if (pathname.endsWith('.tgz')) return new Response(Bun.file(tarball))
+        const name = decodeURIComponent(pathname.slice(1))
+        writeFileSync(join(evil, 'package.json'), JSON.stringify({ name, version: PINNED.version }))
+        Bun.spawnSync(['tar', 'czf', tarball, '-C', folder, 'package'])
+        const dist = { tarball: `${origin}/evil.tgz` }
+        const version = { name, version: PINNED.version, dist }
+        return Response.json({ name, 'dist-tags': {}, versions: { [PINNED.version]: version } })
+      },
+    })
+    const npm = join(Bun.which('npm')!, '..')
+    const child = launch(folder, ['start'], {
+      PATH: `${npm}:/usr/bin:/bin`,
+      npm_config_registry: registry.url.href,
+      npm_config_cache: join(folder, 'cache'),
+      npm_config_fetch_retries: '0',
+    })
+    const [out, error] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+    await registry.stop(true)
+    expect([await child.exited, out, existsSync(ran)]).toEqual([1, '', false])
+    expect(error).toContain('EINTEGRITY')
+    expect(error).toContain('could not be installed from npm')
+  }, 60_000)
+})
+
+test('S36: every package of the runtime that a machine may need has a pinned digest, of the wanted version', () => {
+  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  expect(engines.bun).toBe(`>=${PINNED.version}`)
+  const names = ['linux', 'darwin'].flatMap((platform) =>
+    ['x64', 'arm64'].flatMap((arch) =>
+      [true, false].flatMap((musl) =>
+        [true, false].flatMap((avx2) => bunPackages({ platform, arch, musl: musl && platform === 'linux', avx2 })),
+      ),
+    ),
+  )
+  expect(Object.keys(PINNED.packages).sort()).toEqual([...new Set(names)].sort())
+  for (const digest of Object.values(PINNED.packages)) expect(digest).toMatch(/^sha512-[A-Za-z0-9+/]{86}==$/)
 })
