@@ -1,9 +1,10 @@
 // Whether this process may use a data folder: a usual mistake with containers is a volume that exists and belongs to
 // another account.
-import { accessSync, constants, existsSync, type Stats, statSync } from 'node:fs'
+import { accessSync, chmodSync, constants, existsSync, type Stats, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import type { Config } from '../config/schema.ts'
 import { codeOf } from '../lib/process/error-code.ts'
+import { makeFolderPrivate } from '../lib/process/private-files.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
 import { nodeFiles } from '../log/files.ts'
 import { type DirectoryLock, tryLock } from '../log/lock.ts'
@@ -66,6 +67,24 @@ export const withRoom = (config: Config, error: unknown): unknown => {
   const code = codeOf(error) ?? codeOf((error as Error | null)?.cause)
   if (code !== 'ENOSPC' && code !== 'SQLITE_FULL' && code !== 'EDQUOT') return error
   return new ConfigError(`data.dir: ${roomProblem(config) ?? `its disk or quota is full (${code})`}`)
+}
+
+/**
+ * What the gateway makes in a data folder, by the beginning of its name. Not `master.key`, whose mode is the operator's
+ * to mend, and not `postgres`, which another account may have to cross.
+ */
+const MADE_HERE = /^(?:lock\.db|log|spool|history|rotation|control|chain|data-keys)/
+
+/**
+ * Closes a data folder to other accounts: what former versions made, or an operator has opened. Nothing else that stands
+ * in the folder is touched.
+ */
+export const closeToOthers = (dir: string): void => {
+  if (!existsSync(join(dir, 'spool'))) return
+  const { mode, uid } = statSync(dir)
+  const most = existsSync(join(dir, 'postgres')) ? 0o710 : 0o700
+  if ((mode & 0o777 & ~most) !== 0 && uid === process.geteuid?.()) chmodSync(dir, mode & most)
+  makeFolderPrivate(dir, (name) => MADE_HERE.test(name))
 }
 
 /** What a process needs of the folder: to keep things in it, or only to read. */

@@ -13,7 +13,7 @@ import { KINDS, kindOf } from '../providers/kinds.ts'
 import { readChainWitness } from '../state/chain-witness.ts'
 import { bootstrapProblem } from '../upkeep/bootstrap/check.ts'
 import type { KindTable } from '../upkeep/models/kind-table.ts'
-import { accessProblem, type Wanted } from './data-access.ts'
+import { accessProblem, closeToOthers, type Wanted } from './data-access.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -85,6 +85,7 @@ export const prepareDataDir = ({ data }: Config, wanted: Wanted = 'write'): void
     throw new ConfigError(`data.dir: ${resolve(data.dir)} cannot be made (${code}): ${mend}`)
   }
   requireAccess(data.dir, wanted)
+  if (wanted === 'write') closeToOthers(data.dir)
 }
 
 const requireAccess = (dir: string, wanted: Wanted): void => {

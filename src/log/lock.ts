@@ -5,6 +5,7 @@ import { Database } from 'bun:sqlite'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { codeOf } from '../lib/process/error-code.ts'
+import { makePrivate } from '../lib/process/private-files.ts'
 
 export interface DirectoryLock {
   readonly directory: string
@@ -20,7 +21,10 @@ const fileAt = (path: string): string | null => {
   return found === undefined ? null : `${found.ino} ${found.birthtimeMs}`
 }
 
-const openDatabase = (path: string): Database => new Database(path, { create: true, readwrite: true })
+const openDatabase = (path: string): Database => {
+  makePrivate(path)
+  return new Database(path, { create: true, readwrite: true })
+}
 
 /**
  * Locks an existing directory; null when it is locked already (by this process too), or removed meanwhile. `openFile`

@@ -2,6 +2,7 @@
 import { Database } from 'bun:sqlite'
 import { basename } from 'node:path'
 import { codeOf } from '../../lib/process/error-code.ts'
+import { makePrivate } from '../../lib/process/private-files.ts'
 import { isBusy } from '../lock.ts'
 import { IndefiniteAppend, LogDamaged, type LogRecord, LogUnavailable } from '../port.ts'
 
@@ -29,6 +30,8 @@ export interface TopicFile {
 /** Opens or makes the file of a topic. Throws LogDamaged or LogUnavailable. */
 export const openFile = ({ path, compacted, synced }: TopicFile): Database => {
   try {
+    // SQLite gives the mode of the file to those beside it.
+    makePrivate(path)
     const database = new Database(path, { create: true, readwrite: true })
     // Only while opening: making the WAL file takes a lock for a moment when several processes start at once.
     database.run('PRAGMA busy_timeout = 2000')

@@ -108,7 +108,7 @@ const urlOf = (password: string, socketFolder: string): string => {
  */
 export const startEmbeddedPostgres = ({ dataDir, diagnostics }: EmbeddedPostgresOptions): EmbeddedPostgres => {
   const folder = join(resolve(dataDir), 'postgres')
-  mkdirSync(folder, { recursive: true })
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
   // For the life of the process: two servers on one cluster would destroy it, and so would ending a living gateway's
   // server.
   const lock = tryLock(folder)

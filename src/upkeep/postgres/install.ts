@@ -126,7 +126,7 @@ export const placeOf = (folder: string): string => {
  * never meets old tables.
  */
 export const placeFor = (folder: string, account: Account | null): string => {
-  mkdirSync(folder, { recursive: true })
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
   const pointer = join(folder, 'location')
   if (existsSync(pointer)) return readFileSync(pointer, 'utf8').trim()
   if (account !== null && !mayCross(folder, account)) chmodSync(folder, 0o711)
@@ -141,7 +141,7 @@ export const placeFor = (folder: string, account: Account | null): string => {
   const place = join(SHARED_ROOT, Bun.randomUUIDv7())
   mkdirSync(place, { recursive: true, mode: 0o755 })
   writeFileSync(join(place, 'owner'), resolve(folder))
-  writeFileSync(pointer, place)
+  writeFileSync(pointer, place, { mode: 0o600 })
   return place
 }
 
