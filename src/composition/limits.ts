@@ -1,5 +1,6 @@
 // Where rate limits are counted, by the settings.
 import { type Config, settingMs } from '../config/schema.ts'
+import { emptySchemaCache } from '../inference/intent/format-schemas.ts'
 import { processLimits } from '../inference/limits/local.ts'
 import type { Limits } from '../inference/limits/port.ts'
 import { LIMIT_SCRIPTS } from '../inference/limits/redis.ts'
@@ -16,7 +17,8 @@ const MIB = 1_048_576
 export const openLoad = ({ server }: Pick<Config, 'server'>): LoadWatch => {
   const { max_event_loop_delay: delay, max_memory_mb: memoryMb, processes } = server
   const share = (memoryOfMachine() * MEMORY_PART) / processes
-  return watchLoad({ maxDelayMs: settingMs(delay), maxMemoryBytes: memoryMb === 0 ? share : memoryMb * MIB })
+  const bounds = { maxDelayMs: settingMs(delay), maxMemoryBytes: memoryMb === 0 ? share : memoryMb * MIB }
+  return watchLoad(bounds, { drop: emptySchemaCache })
 }
 
 /** Rate limits: shared through Redis where there is one, else of this process. */

@@ -17,7 +17,23 @@ export const GatewayBlock = t.Object(
     latency_ms: t.Optional(t.Integer()),
     estimated_cost_usd: t.Optional(t.Union([t.Number(), t.Null()])),
     completion: t.Optional(t.Object({}, { ...open, description: 'Of an answer that was cut short.' })),
-    structured: t.Optional(t.Object({}, { ...open, description: 'When response_format was sent.' })),
+    structured: t.Optional(
+      t.Object(
+        {
+          requested: t.String({ description: '`response_format.type`.' }),
+          valid: t.Union([t.Boolean(), t.Null()], { description: 'Null: nothing was checked.' }),
+          schema: t.Union([t.String(), t.Null()], { description: '`response_format.json_schema.name`.' }),
+          error: t.Union([t.String(), t.Null()], { description: 'The first violation.' }),
+          repaired: t.Boolean({ description: 'The JSON was taken out of a code fence.' }),
+          unchecked: t.Array(t.String(), {
+            description:
+              'JSON pointers of the patterns of the schema that RE2 does not have (look-around, back-references): ' +
+              'they were sent on and not checked. The first 16.',
+          }),
+        },
+        { ...open, description: 'When response_format was sent.' },
+      ),
+    ),
     tool_run: t.Optional(t.Object({}, { ...open, description: 'When tool_execution was sent, or tools were called.' })),
   },
   { ...open, description: 'With `X-Gateway-Debug: true` it holds the whole routing decision besides.' },

@@ -73,7 +73,8 @@ export const LETS: Readonly<Record<string, string>> = {
 
 /** Path and name of each other variable of `src/inference`, `src/wire` and `src/entry` that changes -> its bound. */
 export const CACHES: Readonly<Record<string, string>> = {
-  'src/inference/intent/format-schemas.ts cache': 'compiled schemas by digest; least recently used are evicted',
+  'src/inference/intent/format-schemas.ts cache':
+    'compiled schemas by digest, bounded by what they weigh; least recently used are evicted',
   'src/inference/plan/candidates.ts cache': 'sets of a policy and a version of the catalogue; all evicted at the bound',
   'src/inference/plan/frame-view.ts byFrame': 'views live as long as their frame and list',
   'src/inference/records/admission-text.ts listTexts': 'texts live as long as their list of candidates',

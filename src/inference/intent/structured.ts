@@ -50,7 +50,8 @@ export const structuredRequestOf = (format: unknown): StructuredRequest | null =
     if (declared.schema === undefined) return { type: 'json_schema', schemaName: declared.name, schema: null }
     throw bad(`\`${at}.schema\` must be a JSON Schema object`, `${at}.schema`)
   }
-  return { type: 'json_schema', schemaName: declared.name, schema: formatSchema(declared.schema, `${at}.schema`) }
+  const schema = formatSchema(declared.schema, declared.strict === true, `${at}.schema`)
+  return { type: 'json_schema', schemaName: declared.name, schema }
 }
 
 /** Whether an answer can violate it. */
@@ -129,4 +130,5 @@ export const structuredJson = (
     schema: request.schemaName,
     error: verdict?.error ?? null,
     repaired: verdict?.repaired ?? false,
+    unchecked: request.schema?.unchecked ?? [],
   })}`

@@ -29,17 +29,21 @@ const oneOf: Keyword = (value, site) => {
   const nodes = branches(value, 'oneOf', site)
   return (actual, run, evaluated) => {
     let matches = 0
+    const before = run.assumptions
     for (const node of nodes) {
       if (run.tries(node, actual, evaluated)) matches++
-      if (matches > 1) return run.fail('matches more than one schema of `oneOf`')
+      if (matches > 1 && !run.assumed(before)) return run.fail('matches more than one schema of `oneOf`')
     }
-    return matches === 1 || run.fail('matches no schema of `oneOf`')
+    return matches > 0 || run.fail('matches no schema of `oneOf`')
   }
 }
 
 const not: Keyword = (value, site) => {
   const node = site.inPlace(value, 'not')
-  return (actual, run) => !run.tries(node, actual, null) || run.fail('matches the schema of `not`')
+  return (actual, run) => {
+    const before = run.assumptions
+    return !run.tries(node, actual, null) || run.assumed(before) || run.fail('matches the schema of `not`')
+  }
 }
 
 const conditional: Keyword = (value, site) => {
@@ -47,7 +51,13 @@ const conditional: Keyword = (value, site) => {
   const whenTrue = site.schema.then === undefined ? null : site.inPlace(site.schema.then, 'then')
   const whenFalse = site.schema.else === undefined ? null : site.inPlace(site.schema.else, 'else')
   return (actual, run, evaluated) => {
+    const before = run.assumptions
     const node = run.tries(condition, actual, evaluated) ? whenTrue : whenFalse
+    // It is not known which of the two applies.
+    if (run.assumed(before)) {
+      evaluated?.all()
+      return true
+    }
     return node === null || run.holds(node, actual, evaluated)
   }
 }
@@ -88,7 +98,7 @@ const membersOf = (site: Site): Assertion => {
   const named = new Map(properties === undefined ? [] : nodesByName(properties, 'properties', site))
   const patterned = (
     patternProperties === undefined ? [] : nodesByName(patternProperties, 'patternProperties', site)
-  ).map(([source, node]) => ({ pattern: site.pattern(source, 'patternProperties'), node }))
+  ).map(([source, node]) => ({ pattern: site.pattern(source, 'patternProperties', source), node }))
   const rest = additionalProperties === undefined ? null : site.member(additionalProperties, 'additionalProperties')
   const refusesRest = additionalProperties === false
   return (object, run, evaluated) => {
@@ -101,6 +111,11 @@ const membersOf = (site: Site): Assertion => {
       if (node !== undefined && !run.memberHolds(node, object[key], key)) return false
       for (const { pattern, node: matched } of patterned) {
         run.spend(pattern.size * (1 + (key.length >> 3)))
+        if (pattern.test === null) {
+          // Whether the member's schema applies is not known, nor whether the member is one of the others.
+          known = run.assume()
+          continue
+        }
         if (!pattern.test(key)) continue
         known = true
         if (!run.memberHolds(matched, object[key], key)) return false
@@ -162,12 +177,14 @@ const contains: Keyword = (value, site) => {
   return (list, run, evaluated) => {
     if (!Array.isArray(list)) return true
     let found = 0
+    const before = run.assumptions
     for (let i = 0; i < list.length; i++) {
       if (!run.tries(node, list[i], null)) continue
       found++
       if (counts) evaluated?.item(i)
     }
-    return (found >= least && found <= most) || run.fail('must contain what `contains` says')
+    const isFew = found <= most || run.assumed(before)
+    return (found >= least && isFew) || run.fail('must contain what `contains` says')
   }
 }
 

@@ -19,6 +19,18 @@ export interface CompiledSchema {
    * the bounds does not conform.
    */
   firstError(value: unknown): string | null
+  /**
+   * JSON pointers of the patterns that RE2 cannot compile (look-around, back-references) and that are not checked; at
+   * most MOST_UNCHECKED.
+   */
+  readonly unchecked: readonly string[]
+  /** What the patterns take of the memory, about. */
+  readonly patternBytes: number
+}
+
+export interface CompileOptions {
+  /** `format` is checked, also where the schema does not name the vocabulary for it. Default: false. */
+  readonly assertsFormats?: boolean
 }
 
 /** Schemas in a schema, those of references counted once. */
@@ -30,6 +42,20 @@ const MOST_PATTERN_SIZE = 20_000
 /** Steps of one check: at most tens of milliseconds. */
 const MOST_STEPS = 1_000_000
 const MAX_ERROR_CHARS = 300
+/** Bounds of `unchecked`. */
+const MOST_UNCHECKED = 16
+const MAX_POINTER_CHARS = 200
+
+/** What a pattern, an instruction of it, and a class of Unicode characters in it take of the memory, as measured. */
+const PATTERN_BYTES = 8_192
+const INSTRUCTION_BYTES = 1_280
+const CLASS_BYTES = 10_240
+const CLASS = /\\[pP]/g
+
+/** The vocabulary by which a schema asks for checks of `format`. */
+const FORMAT_ASSERTION = 'https://json-schema.org/draft/2020-12/vocab/format-assertion'
+const namesFormatAssertion = (schema: unknown): boolean =>
+  isRecord(schema) && isRecord(schema.$vocabulary) && Object.hasOwn(schema.$vocabulary, FORMAT_ASSERTION)
 
 const GROUPS: Readonly<Record<Draft, readonly KeywordGroup[]>> = {
   '2020-12': groupsOf(false),
@@ -45,10 +71,12 @@ function groupsOf(isDraft7: boolean): readonly KeywordGroup[] {
  * Compiles a schema; the caller bounds the length of its text. Throws SchemaError for one that is invalid, refers
  * outside itself, refers to itself endlessly, or is too large.
  */
-export const compileSchema = (schema: unknown, draft: Draft): CompiledSchema => {
-  const compiler = new Compiler(schema, draft)
+export const compileSchema = (schema: unknown, draft: Draft, options: CompileOptions = {}): CompiledSchema => {
+  const compiler = new Compiler(schema, draft, options.assertsFormats === true || namesFormatAssertion(schema))
   const root = compiler.root()
   return {
+    unchecked: compiler.unchecked,
+    patternBytes: compiler.patternBytes,
     firstError(value) {
       const run = new Run(MOST_STEPS)
       try {
@@ -68,10 +96,13 @@ class Compiler {
   readonly #patterns = new Map<string, SchemaPattern>()
   readonly #groups: readonly KeywordGroup[]
   #patternSize = 0
+  readonly unchecked: string[] = []
+  patternBytes = 0
 
   constructor(
     private readonly schema: unknown,
     private readonly draft: Draft,
+    readonly assertsFormats: boolean,
   ) {
     this.#resources = new Resources(schema, draft === 'draft-07')
     this.#groups = GROUPS[draft]
@@ -112,25 +143,48 @@ class Compiler {
     return this.draft === 'draft-07'
   }
 
-  pattern(source: string): SchemaPattern {
-    const known = this.#patterns.get(source)
-    if (known !== undefined) return known
+  /** `pointer`: where the pattern stands. */
+  pattern(source: string, pointer: string): SchemaPattern {
+    const pattern = this.#patterns.get(source) ?? this.#compiledPattern(source)
+    if (pattern.test === null && this.unchecked.length < MOST_UNCHECKED)
+      this.unchecked.push(pointer.slice(0, MAX_POINTER_CHARS))
+    return pattern
+  }
+
+  #compiledPattern(source: string): SchemaPattern {
     if (source.length > MOST_PATTERN_CHARS) throw new SchemaError(`has more than ${MOST_PATTERN_CHARS} characters`)
     if (this.#patterns.size >= MOST_PATTERNS) throw new SchemaError(`is one of more than ${MOST_PATTERNS} patterns`)
-    let compiledPattern: RE2JS
-    try {
-      compiledPattern = RE2JS.compile(RE2JS.translateRegExp(withShortNames(source)))
-    } catch (error) {
-      throw new SchemaError(`cannot be used: ${(error as Error).message.slice(0, 200)}`)
-    }
-    const size = compiledPattern.programSize()
+    const compiledPattern = re2Of(source)
+    const size = compiledPattern?.programSize() ?? 0
     this.#patternSize += size
     if (this.#patternSize > MOST_PATTERN_SIZE) throw new SchemaError('makes the patterns too large together')
-    const pattern = { size, test: (text: string) => compiledPattern.matcher(text).find() }
+    this.patternBytes += PATTERN_BYTES + size * INSTRUCTION_BYTES + (source.match(CLASS)?.length ?? 0) * CLASS_BYTES
+    const test = compiledPattern === null ? null : (text: string) => compiledPattern.matcher(text).find()
+    const pattern = { size, test }
     this.#patterns.set(source, pattern)
     return pattern
   }
 }
+
+/** Null for a pattern of JavaScript that RE2 does not have. Throws SchemaError for one that is none. */
+const re2Of = (source: string): RE2JS | null => {
+  try {
+    return RE2JS.compile(RE2JS.translateRegExp(withShortNames(source)))
+  } catch (error) {
+    if (isPattern(source)) return null
+    throw new SchemaError(`cannot be used: ${(error as Error).message.slice(0, 200)}`)
+  }
+}
+
+/** Whether the runtime reads it as a pattern, with Unicode semantics or without. It is never matched. */
+const isPattern = (source: string): boolean =>
+  ['u', ''].some((flags) => {
+    try {
+      return new RegExp(source, flags) !== null
+    } catch {
+      return false
+    }
+  })
 
 /** Long names of character classes that JavaScript supports and RE2 does not. */
 const SHORT_NAMES: Readonly<Record<string, string>> = {
@@ -209,8 +263,13 @@ class KeywordSite implements Site {
     }
   }
 
-  pattern(source: string, path: string): SchemaPattern {
-    return this.#withPath(path, () => this.compiler.pattern(source))
+  get assertsFormats(): boolean {
+    return this.compiler.assertsFormats
+  }
+
+  pattern(source: string, keyword: string, name: string | null): SchemaPattern {
+    const pointer = name === null ? keyword : `${keyword}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+    return this.#withPath(keyword, () => this.compiler.pattern(source, `${this.at}/${pointer}`))
   }
 
   error(path: string, what: string): SchemaError {

@@ -42,6 +42,12 @@ export class Evaluated {
     this.#allNames = true
   }
 
+  /** It is not known what was evaluated: nothing counts as left out. */
+  all(): void {
+    this.#allNames = true
+    this.#items = Number.POSITIVE_INFINITY
+  }
+
   /** Marks all items before this index. */
   itemsBefore(index: number): void {
     if (index > this.#items) this.#items = index
@@ -83,6 +89,8 @@ export class Run {
   muted = 0
   /** The first failure, as `/path reason`. */
   failure: string | null = null
+  /** How often a value was taken to match a pattern that cannot be checked. */
+  assumptions = 0
   #depth = 0
 
   /** `steps`: one is about a visit of a node, one member or eight characters. */
@@ -96,6 +104,20 @@ export class Run {
   fail(what: string): false {
     if (this.muted === 0 && this.failure === null) this.failure = `/${this.path.join('/')} ${what}`
     return false
+  }
+
+  /**
+   * The value is taken to match a pattern that cannot be checked. So a failure is certain, and a success is not: what
+   * would make a failure of it looks at `assumed`.
+   */
+  assume(): true {
+    this.assumptions++
+    return true
+  }
+
+  /** Whether anything was taken to match since `assumptions` had this value. */
+  assumed(before: number): boolean {
+    return this.assumptions > before
   }
 
   /** Whether the value conforms to the node. */
@@ -124,9 +146,12 @@ export class Run {
   /** Tries a branch: its failures are not recorded, and what it evaluates counts only when it succeeds. */
   tries(node: SchemaNode, value: unknown, evaluated: Evaluated | null): boolean {
     const branch = evaluated === null ? null : new Evaluated()
+    const before = this.assumptions
     this.muted++
     const held = this.holds(node, value, branch)
     this.muted--
+    // What fails is certain to fail.
+    if (!held) this.assumptions = before
     if (held && branch !== null) evaluated!.add(branch, this)
     return held
   }

@@ -17,7 +17,8 @@ export class SchemaError extends Error {
 export interface SchemaPattern {
   /** About the steps for each eight characters of text. */
   readonly size: number
-  test(text: string): boolean
+  /** Null: RE2 cannot compile it, so that it is not known what matches. */
+  readonly test: ((text: string) => boolean) | null
 }
 
 export interface Site {
@@ -32,7 +33,10 @@ export interface Site {
   referred(reference: string, keyword: string): SchemaNode
   /** Checks a dynamic reference: its node, or the one with its anchor in the outermost resource that was entered. */
   referredDynamically(reference: string): Assertion
-  pattern(source: string, path: string): SchemaPattern
+  /** `name`: where within the keyword it stands, null for the keyword itself. */
+  pattern(source: string, keyword: string, name: string | null): SchemaPattern
+  /** Whether `format` is checked; else it is an annotation. */
+  readonly assertsFormats: boolean
   error(path: string, what: string): SchemaError
 }
 

@@ -3,7 +3,8 @@
 const MOST_CHARS = 2_048
 
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
-const TIME = /^([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(?:\.\d+)?(?:[zZ]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
+/** The forms of RFC 3339; the offset may be absent, as common libraries write local times. */
+const TIME = /^([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(?:\.\d+)?(?:[zZ]|[+-](?:[01]\d|2[0-3]):[0-5]\d)?$/
 const DURATION = /^P(?!$)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?!$)(?:\d+H)?(?:\d+M)?(?:\d+S)?)?)$/
 const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
 const LABEL = /^[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?$/i

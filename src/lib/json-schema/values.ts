@@ -72,7 +72,7 @@ const lengthOf = (text: string): number => {
   return length
 }
 
-const size =
+const sized =
   (name: string, measure: (value: unknown, run: Run) => number | null, isLeast: boolean, of: string): Keyword =>
   (value, site) => {
     const limit = countOf(value, name, site)
@@ -98,17 +98,18 @@ const members = (value: unknown, run: Run): number | null => {
 
 const pattern: Keyword = (value, site) => {
   if (typeof value !== 'string') throw site.error('pattern', 'must be a string')
-  const compiled = site.pattern(value, 'pattern')
+  const { size, test } = site.pattern(value, 'pattern', null)
+  if (test === null) return (text, run) => typeof text !== 'string' || run.assume()
   return (text, run) => {
     if (typeof text !== 'string') return true
-    run.spend(compiled.size * textSteps(text))
-    return compiled.test(text) || run.fail(`must match the pattern ${shownName(value)}`)
+    run.spend(size * textSteps(text))
+    return test(text) || run.fail(`must match the pattern ${shownName(value)}`)
   }
 }
 
 const format: Keyword = (value, site) => {
   if (typeof value !== 'string') throw site.error('format', 'must be a string')
-  const check = formatCheck(value)
+  const check = site.assertsFormats ? formatCheck(value) : undefined
   if (check === undefined) return null
   return (text, run) => {
     if (typeof text !== 'string') return true
@@ -171,12 +172,12 @@ const ofBoth = (): [string, Keyword][] => [
   ['exclusiveMinimum', range('exclusiveMinimum', (value, limit) => value > limit, 'above')],
   ['exclusiveMaximum', range('exclusiveMaximum', (value, limit) => value < limit, 'below')],
   ['multipleOf', multipleOf],
-  ['minLength', size('minLength', characters, true, 'characters')],
-  ['maxLength', size('maxLength', characters, false, 'characters')],
-  ['minItems', size('minItems', items, true, 'items')],
-  ['maxItems', size('maxItems', items, false, 'items')],
-  ['minProperties', size('minProperties', members, true, 'members')],
-  ['maxProperties', size('maxProperties', members, false, 'members')],
+  ['minLength', sized('minLength', characters, true, 'characters')],
+  ['maxLength', sized('maxLength', characters, false, 'characters')],
+  ['minItems', sized('minItems', items, true, 'items')],
+  ['maxItems', sized('maxItems', items, false, 'items')],
+  ['minProperties', sized('minProperties', members, true, 'members')],
+  ['maxProperties', sized('maxProperties', members, false, 'members')],
   ['pattern', pattern],
   ['format', format],
   ['uniqueItems', uniqueItems],

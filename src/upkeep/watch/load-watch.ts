@@ -90,14 +90,51 @@ export const threadTimes = (nowMs: () => number, schedule = SCHEDULE): ThreadTim
   }
 }
 
+/** Memory that the process has only to save time. */
+export interface SpareMemory {
+  /** Drops it; returns about how many bytes it was. */
+  drop(): number
+}
+/** At most so often: a full collection takes tens of milliseconds, and dropped entries come again. */
+const RELIEF_EVERY_MS = 10_000
+
+/**
+ * The resident memory; where it is above the bound, what it is without spare memory, which is dropped before requests
+ * are refused. `collect`: frees what was dropped.
+ */
+export const relievedMemory = (
+  spare: SpareMemory,
+  mostBytes: number | null,
+  ports: { nowMs(): number; residentBytes(): number; collect(): void },
+): (() => number) => {
+  let relievedMs = Number.NEGATIVE_INFINITY
+  return () => {
+    const bytes = ports.residentBytes()
+    const nowMs = ports.nowMs()
+    if (mostBytes === null || bytes <= mostBytes || nowMs - relievedMs < RELIEF_EVERY_MS) return bytes
+    if (spare.drop() === 0) return bytes
+    relievedMs = nowMs
+    ports.collect()
+    return ports.residentBytes()
+  }
+}
+
 /** Starts the measurements. */
-export const watchLoad = (bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>): LoadWatch => {
+export const watchLoad = (
+  bounds: Pick<LoadGateSettings, 'maxDelayMs' | 'maxMemoryBytes'>,
+  spare: SpareMemory,
+): LoadWatch => {
   const gate = new LoadGate({ everyMs: LOOK_MS, nowMs: () => performance.now(), ...bounds })
   const times = threadTimes(() => performance.now())
-  let memoryBytes = process.memoryUsage.rss()
+  const residentBytes = relievedMemory(spare, bounds.maxMemoryBytes, {
+    nowMs: () => performance.now(),
+    residentBytes: () => process.memoryUsage.rss(),
+    collect: () => Bun.gc(true),
+  })
+  let memoryBytes = residentBytes()
   let looks = 0
   const timer = setInterval(() => {
-    if (++looks % MEMORY_EVERY === 0) memoryBytes = process.memoryUsage.rss()
+    if (++looks % MEMORY_EVERY === 0) memoryBytes = residentBytes()
     gate.measure(memoryBytes, times.since())
   }, LOOK_MS)
   timer.unref()

@@ -260,6 +260,7 @@ describe('structured answers', () => {
       schema: 'pair',
       error: null,
       repaired: false,
+      unchecked: [],
     })
   })
 
@@ -287,7 +288,7 @@ describe('structured answers', () => {
       const plain = testGateway({
         entries: [entry({ baseUrl: upstream.baseUrl, capabilities: ['chat', 'streaming'] })],
       })
-      const block = { requested: type, valid: null, schema: null, error: null, repaired: false }
+      const block = { requested: type, valid: null, schema: null, error: null, repaired: false, unchecked: [] }
       const response = await plain.chat({ ...ask, response_format: { type, extra: 1 } })
       expect([response.status, (await bodyOf(response)).gateway.structured]).toEqual([200, block])
       expect(upstream.received[0]!.body!.response_format).toEqual({ type, extra: 1 })

@@ -62,7 +62,7 @@ describe('tool_run', () => {
 })
 
 describe('structured', () => {
-  const unknown = { requested: 'json_object', valid: null, error: null, repaired: false }
+  const unknown = { requested: 'json_object', valid: null, error: null, repaired: false, unchecked: [] }
 
   test('is there when a provider fails, and when nobody may answer', async () => {
     upstream.next({ status: 400 })

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { formatSchema } from '../../../src/inference/intent/format-schemas.ts'
+import { emptySchemaCache, formatSchema } from '../../../src/inference/intent/format-schemas.ts'
 import {
   checkStructured,
   fencedObject,
   MAX_ANSWER_CHARS,
+  structuredJson,
   structuredRequestOf,
 } from '../../../src/inference/intent/structured.ts'
 import type { GatewayError } from '../../../src/wire/errors.ts'
@@ -94,7 +95,7 @@ describe('a schema', () => {
     ['of no known type', { type: 'strng' }, '#/type'],
     ['that leads elsewhere', { $ref: 'https://example.com/x.json' }, 'leads outside'],
     ['that leads to itself', { allOf: [{ $ref: '#' }] }, 'without an end'],
-    ['with a pattern that looks around', { pattern: '(?<=a)b' }, '#/pattern'],
+    ['with a pattern that is none', { pattern: '(' }, '#/pattern'],
     ['of a dialect that is not known', { $schema: 'https://example.com/dialect' }, '$schema'],
     ['whose dialect is no text', { $schema: 7 }, '$schema'],
     ['that is very large', { enum: ['x'.repeat(300_000)] }, 'larger'],
@@ -107,24 +108,73 @@ describe('a schema', () => {
   test('says by its $schema which dialect it is of', () => {
     const tuple = { items: [{ type: 'integer' }] }
     for (const $schema of ['http://json-schema.org/draft-07/schema#', 'http://json-schema.org/draft-04/schema'])
-      expect(formatSchema({ ...tuple, $schema }, AT).firstError(['x'])).toBe('/0 must be integer')
+      expect(formatSchema({ ...tuple, $schema }, false, AT).firstError(['x'])).toBe('/0 must be integer')
     for (const $schema of ['https://json-schema.org/draft/2020-12/schema', 'http://json-schema.org/schema#'])
-      expect(refusalOf(() => formatSchema({ ...tuple, $schema }, AT)).message).toContain('prefixItems')
-    expect(refusalOf(() => formatSchema(tuple, AT)).message).toContain('prefixItems')
+      expect(refusalOf(() => formatSchema({ ...tuple, $schema }, false, AT)).message).toContain('prefixItems')
+    expect(refusalOf(() => formatSchema(tuple, false, AT)).message).toContain('prefixItems')
+  })
+
+  test('whose pattern RE2 does not have is used without it, and says so', () => {
+    // As pydantic and zod write them.
+    const decimal = '^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$'
+    const email =
+      "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$"
+    const format = schemaFormat({
+      properties: {
+        amount: { type: 'string', pattern: decimal },
+        mail: { pattern: email },
+        code: { pattern: '^[A-Z]$' },
+      },
+    })
+    const request = structuredRequestOf(format)!
+    expect(request.schema!.unchecked).toEqual(['#/properties/amount/pattern', '#/properties/mail/pattern'])
+    expect(checkStructured(request, '{"amount":"1.5","mail":"no","code":"A"}').valid).toBe(true)
+    expect(checkStructured(request, '{"amount":1}').error).toBe('/amount must be string')
+    expect(checkStructured(request, '{"code":"a"}').error).toStartWith('/code must match')
+    expect(JSON.parse(`{${structuredJson(request, null).slice(1)}}`)).toMatchObject({
+      structured: { unchecked: request.schema!.unchecked },
+    })
+  })
+
+  test('checks formats where `strict` asks for it', () => {
+    const schema = { properties: { at: { type: 'string', format: 'time' } } }
+    const of = (strict?: unknown) => ({ type: 'json_schema', json_schema: { name: 'x', schema, strict } })
+    for (const strict of [true, false, null, undefined])
+      expect([strict, check(of(strict), '{"at":"soon"}').valid]).toEqual([strict, strict !== true])
+    expect(check(of(true), '{"at":"12:30:00"}').valid).toBe(true)
+  })
+
+  test('S26: compiled schemas are kept up to 32 MB, whatever they weigh, and dropped when memory is short', () => {
+    emptySchemaCache()
+    const hostile = (of: number) => ({
+      properties: Object.fromEntries(
+        Array.from({ length: 90 }, (_, i) => [`p${i}`, { pattern: `^[a-zA-Z]{1,90}${of}-${i}$` }]),
+      ),
+    })
+    Bun.gc(true)
+    const before = process.memoryUsage.rss()
+    for (let i = 0; i < 60; i++) formatSchema(hostile(i), false, AT)
+    Bun.gc(true)
+    // Uncached they would take 700 MB.
+    expect(process.memoryUsage.rss() - before).toBeLessThan(250 * 1024 * 1024)
+    const kept = emptySchemaCache()
+    expect(kept).toBeGreaterThan(10 * 1024 * 1024)
+    expect(kept).toBeLessThanOrEqual(32 * 1024 * 1024)
+    expect(emptySchemaCache()).toBe(0)
   })
 
   test('S26: that was seen before is not compiled again, until others have taken its place', () => {
-    const first = formatSchema({ title: 'first' }, AT)
-    expect(formatSchema({ title: 'first' }, AT)).toBe(first)
-    for (let i = 0; i < 255; i++) formatSchema({ title: `other ${i}` }, AT)
-    expect(formatSchema({ title: 'first' }, AT)).toBe(first)
-    for (let i = 0; i < 10; i++) formatSchema({ title: `large ${i}`, description: 'x'.repeat(250_000) }, AT)
-    expect(formatSchema({ title: 'first' }, AT)).not.toBe(first)
+    const first = formatSchema({ title: 'first' }, false, AT)
+    expect(formatSchema({ title: 'first' }, false, AT)).toBe(first)
+    for (let i = 0; i < 255; i++) formatSchema({ title: `other ${i}` }, false, AT)
+    expect(formatSchema({ title: 'first' }, false, AT)).toBe(first)
+    for (let i = 0; i < 10; i++) formatSchema({ title: `large ${i}`, description: 'x'.repeat(250_000) }, false, AT)
+    expect(formatSchema({ title: 'first' }, false, AT)).not.toBe(first)
   })
 
   test('may have an $id, and the same one as another', () => {
     const $id = 'https://example.com/same'
-    expect(formatSchema({ $id, type: 'string' }, AT).firstError('x')).toBeNull()
-    expect(formatSchema({ $id, type: 'integer' }, AT).firstError('x')).not.toBeNull()
+    expect(formatSchema({ $id, type: 'string' }, false, AT).firstError('x')).toBeNull()
+    expect(formatSchema({ $id, type: 'integer' }, false, AT).firstError('x')).not.toBeNull()
   })
 })

@@ -37,6 +37,8 @@ describe('the official suite', () => {
   }
 })
 
+const FORMAT_ASSERTION = 'https://json-schema.org/draft/2020-12/vocab/format-assertion'
+
 const firstError = (schema: unknown, value: unknown, draft: Draft = '2020-12') =>
   compileSchema(schema, draft).firstError(value)
 
@@ -50,6 +52,7 @@ describe('what is wrong is said, with the place in the value', () => {
       age: { anyOf: [{ type: 'integer', minimum: 0 }, { type: 'null' }] },
       at: { format: 'date-time' },
     },
+    $vocabulary: { [FORMAT_ASSERTION]: true },
     additionalProperties: false,
   }
   const cases: [value: unknown, flaw: string | null][] = [
@@ -93,7 +96,7 @@ describe('a schema that is none is refused, with the place in it', () => {
     [{ $ref: 'http://[' }, '#/$ref'],
     [{ $ref: '#/%zz' }, '#/$ref'],
     [{ pattern: '(' }, '#/pattern'],
-    [{ pattern: '(?=a)' }, '#/pattern'],
+    [{ pattern: '(?=a' }, '#/pattern'],
     [{ pattern: 'x'.repeat(1_025) }, '#/pattern'],
     [{ properties: { a: { patternProperties: { '[': true } } } }, '#/properties/a/patternProperties'],
     [{ $ref: '#' }, 'without an end'],
@@ -240,8 +243,12 @@ test('whatever a schema and a value are, there is a flaw in one of them or none'
 describe('formats', () => {
   const cases: [format: string, good: string[], bad: string[]][] = [
     ['date', ['2024-02-29', '2026-12-31'], ['2026-02-29', '2026-13-01', '2026-1-1', '2026-00-10']],
-    ['time', ['23:59:60Z', '01:02:03.5+02:00'], ['24:00:00Z', '01:02:03']],
-    ['date-time', ['2026-01-01T00:00:00Z', '2026-01-01t00:00:00.1-05:30'], ['2026-01-01', '2026-01-01T00:00:00']],
+    ['time', ['23:59:60Z', '01:02:03.5+02:00', '01:02:03', '01:02:03.123456'], ['24:00:00Z', '01:02', '01:02:03+2']],
+    [
+      'date-time',
+      ['2026-01-01T00:00:00Z', '2026-01-01t00:00:00.1-05:30', '2026-01-01T00:00:00'],
+      ['2026-01-01', '2026-01-01T00:00', '2026-01-01T00:00:00+0100'],
+    ],
     ['duration', ['P1Y2M3DT4H5M6S', 'P4W', 'PT0S'], ['P', 'PT', 'P1', '1D']],
     ['uuid', ['2EB8AA08-aa98-11ea-b4aa-73b441d16380'], ['2eb8aa08aa9811eab4aa73b441d16380', '']],
     ['email', ['a.b+c@example.org'], ['@x', 'a@', 'a..b@x', 'a b@x', 'ab']],
@@ -261,8 +268,22 @@ describe('formats', () => {
     expect(check('1'.repeat(1e6))).toBe(false)
   })
 
+  test('are annotations, unless the schema names the vocabulary that asserts them or its caller wants them checked', () => {
+    const schema = { properties: { at: { format: 'date-time' } } }
+    expect(firstError(schema, { at: 'now' })).toBeNull()
+    expect(firstError(schema, { at: 'now' }, 'draft-07')).toBeNull()
+    const other = { 'https://json-schema.org/draft/2020-12/vocab/format-annotation': true }
+    expect(firstError({ ...schema, $vocabulary: other }, { at: 'now' })).toBeNull()
+    const flaw = '/at must have the format "date-time"'
+    for (const isRequired of [true, false])
+      expect(firstError({ ...schema, $vocabulary: { [FORMAT_ASSERTION]: isRequired } }, { at: 'now' })).toBe(flaw)
+    const { firstError: strict } = compileSchema(schema, 'draft-07', { assertsFormats: true })
+    expect(strict({ at: 'now' })).toBe(flaw)
+  })
+
   test('that nobody here knows say nothing', () => {
-    expect(firstError({ format: 'hieroglyph' }, 'x')).toBeNull()
+    const { firstError: first } = compileSchema({ format: 'hieroglyph' }, '2020-12', { assertsFormats: true })
+    expect(first('x')).toBeNull()
   })
 })
 

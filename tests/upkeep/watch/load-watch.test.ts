@@ -3,7 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { threadTimes, watchLoad } from '../../../src/upkeep/watch/load-watch.ts'
+import { relievedMemory, threadTimes, watchLoad } from '../../../src/upkeep/watch/load-watch.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-load-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -37,7 +37,7 @@ test('what is watched is closed, once', () => {
         return false // that of the folder itself
       }
     }).length
-  const watch = watchLoad({ maxDelayMs: null, maxMemoryBytes: null })
+  const watch = watchLoad({ maxDelayMs: null, maxMemoryBytes: null }, { drop: () => 0 })
   expect(opened()).toBe(1)
   watch.close()
   expect(opened()).toBe(0)
@@ -46,4 +46,33 @@ test('what is watched is closed, once', () => {
 
 test('where the kernel does not say it, nothing is said', () => {
   expect(threadTimes(() => 0, join(folder, 'none')).since()).toBeUndefined()
+})
+
+test('above the bound spare memory is dropped before the memory counts, and not again at once', () => {
+  let [nowMs, resident, spare, collected] = [0, 100, 40, 0]
+  const drop = () => {
+    const dropped = spare
+    spare = 0
+    return dropped
+  }
+  const ports = {
+    nowMs: () => nowMs,
+    residentBytes: () => resident + spare,
+    collect: () => void collected++,
+  }
+  const bytes = relievedMemory({ drop }, 120, ports)
+  expect([bytes(), spare, collected]).toEqual([100, 0, 1])
+  spare = 40
+  nowMs = 9_000
+  expect([bytes(), spare, collected]).toEqual([140, 40, 1])
+  nowMs = 10_000
+  expect([bytes(), spare, collected]).toEqual([100, 0, 2])
+  // What is not spare is not collected for.
+  resident = 200
+  nowMs = 30_000
+  expect([bytes(), collected]).toEqual([200, 2])
+  resident = 50
+  spare = 60
+  expect([bytes(), spare]).toEqual([110, 60])
+  expect(relievedMemory({ drop }, null, ports)()).toBe(110)
 })
