@@ -1,12 +1,21 @@
 // The body of a request as text, within the limits. Read here and not by the framework, so that every failure has the
 // error envelope.
 import type { Inbound } from '../lib/http-server/http-server.ts'
+import { endOfString, type JsonBounds, jsonExcess } from '../lib/json/json-bounds.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 export const BODY_LIMIT_BYTES = 10 * 1024 * 1024
 export const JSON_DEPTH_LIMIT = 64
 /** Members and items of a whole body: more of them, in 10 MiB, take a second to parse. */
 export const JSON_VALUES_LIMIT = 200_000
+/** Different names of members: the runtime keeps a table of all names, and a new one costs as much as 50 known ones. */
+export const JSON_NAMES_LIMIT = 20_000
+const JSON_BOUNDS: JsonBounds = { depth: JSON_DEPTH_LIMIT, values: JSON_VALUES_LIMIT, names: JSON_NAMES_LIMIT }
+const EXCESSES: Readonly<Record<keyof JsonBounds, string>> = {
+  depth: `is nested deeper than ${JSON_DEPTH_LIMIT} levels`,
+  values: `holds more than ${JSON_VALUES_LIMIT} values`,
+  names: `holds more than ${JSON_NAMES_LIMIT} different names of members`,
+}
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
@@ -71,13 +80,8 @@ export const parseJsonBody = (read: string | Uint8Array, mayBeEmpty = false): Js
     throw refused('the request has no body')
   }
   const raw = typeof read === 'string' ? read : decoded(read)
-  const tooDeep = tooDeepAt(raw, JSON_DEPTH_LIMIT)
-  if (tooDeep !== null)
-    throw refused(`the body is nested deeper than ${JSON_DEPTH_LIMIT} levels`, undefined, memberAt(raw, tooDeep))
-  // Each value takes two characters at least.
-  const tooMany = raw.length > 2 * JSON_VALUES_LIMIT ? tooManyAt(raw, JSON_VALUES_LIMIT) : null
-  if (tooMany !== null)
-    throw refused(`the body holds more than ${JSON_VALUES_LIMIT} values`, undefined, memberAt(raw, tooMany))
+  const excess = jsonExcess(raw, JSON_BOUNDS)
+  if (excess !== null) throw refused(`the body ${EXCESSES[excess.of]}`, undefined, memberAt(raw, excess.at))
   let body: unknown
   try {
     body = JSON.parse(raw)
@@ -134,26 +138,6 @@ const readUnannounced = async (request: Inbound, limit: number): Promise<Uint8Ar
 }
 
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const COMMA = 0x2c
-
-/**
- * The index where JSON text becomes nested deeper than the limit, or null. Counts brackets outside strings only;
- * strings are skipped by `indexOf`.
- */
-export const tooDeepAt = (text: string, limit: number): number | null => {
-  let depth = 0
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if (code === QUOTE) {
-      i = endOfString(text, i)
-    } else if (code === 0x7b || code === 0x5b) {
-      if (++depth > limit) return i
-    } else if (code === 0x7d || code === 0x5d) depth--
-  }
-  return null
-}
-
 const LONGEST_MEMBER = 256
 
 /** The member of the outermost object whose value contains the index. Null: none, or the text is not an object. */
@@ -172,27 +156,4 @@ export const memberAt = (text: string, index: number): string | null => {
     else if (code === 0x2c && depth === 1) member = null
   }
   return member !== null && member.length <= LONGEST_MEMBER && !member.includes('\\') ? member : null
-}
-
-/** The index where JSON text has more commas outside strings (so more members and items) than the limit, or null. */
-const tooManyAt = (text: string, limit: number): number | null => {
-  let values = 0
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if (code === QUOTE) i = endOfString(text, i)
-    else if (code === COMMA && ++values > limit) return i
-  }
-  return null
-}
-
-/** Index of the quote that ends the string starting at `start`; the end of the text when there is none. */
-const endOfString = (text: string, start: number): number => {
-  let end = start
-  for (;;) {
-    end = text.indexOf('"', end + 1)
-    if (end < 0) return text.length
-    let slashes = 0
-    while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++
-    if (slashes % 2 === 0) return end
-  }
 }

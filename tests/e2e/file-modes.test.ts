@@ -17,7 +17,7 @@ const modesIn = (folder: string, path = ''): [path: string, mode: number, isFold
       return entry.isDirectory() ? [own, ...modesIn(folder, at)] : [own]
     })
 
-test('nothing in a data folder can be read by another account, also after others opened it', async () => {
+test('S45: nothing in a data folder can be read by another account, also after others opened it', async () => {
   const data = join(gateway.folder, 'data')
   await gateway.until('serving', 60_000)
   const created = await gateway.request('/admin/v1/tenants', { method: 'POST', body: { name: 'acme', slug: 'acme' } })

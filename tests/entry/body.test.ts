@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { BODY_LIMIT_BYTES, JSON_VALUES_LIMIT, readJsonBody, tooDeepAt } from '../../src/entry/body.ts'
+import { BODY_LIMIT_BYTES, JSON_NAMES_LIMIT, JSON_VALUES_LIMIT, readJsonBody } from '../../src/entry/body.ts'
 import type { Inbound } from '../../src/lib/http-server/inbound.ts'
 import { ServerRequest } from '../../src/lib/http-server/request.ts'
 import { headEnd, RequestHead } from '../../src/lib/http-server/request-head.ts'
+import { tooDeepAt } from '../../src/lib/json/json-bounds.ts'
 import { GatewayError } from '../../src/wire/errors.ts'
 
 const read = async (
@@ -116,6 +117,18 @@ describe('a body', () => {
     expect(await read(nested(64))).toHaveProperty('a')
     expect(await read(nested(65))).toBe(400)
     expect(await read(`{"a":${'['.repeat(5_000_000)}`)).toBe(400)
+  })
+
+  test('S43: holds at most 20,000 different names of members, however often each stands', async () => {
+    const named = (count: number) => `{${Array.from({ length: count }, (_, i) => `"k${i}":1`).join(',')}}`
+    expect(await read(named(JSON_NAMES_LIMIT))).toHaveProperty('k0')
+    const beganMs = performance.now()
+    expect(await read(named(190_000))).toBe(400)
+    expect(performance.now() - beganMs).toBeLessThan(400)
+    const split = Array.from({ length: 19_000 }, (_, i) => `{"a${i}":1,"b${i}":[{"c":1}]}`).join(',')
+    expect(await read(`{"list":[${split}]}`)).toBe(400)
+    const same = Array.from({ length: 60_000 }, () => '{"role":"user","content":"a: b, \\"c\\": d"}').join(',')
+    expect(await read(`{"messages":[${same}]}`)).toHaveProperty('messages')
   })
 
   test('S23: holds at most 200,000 values, wherever they stand; what stands in texts is none', async () => {

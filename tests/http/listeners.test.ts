@@ -79,7 +79,7 @@ const cases: [name: string, request: string, status: number, behaviour: Behaviou
   ['nothing there', get('/nope', HEAD), 404, {}],
 ]
 
-test.each(cases)('%s: no browser takes it for another type than it names', async (_, request, status, behaviour) => {
+test.each(cases)('S45: %s: no browser takes it for another type than it names', async (_, request, status, behaviour) => {
   upstream.behave(behaviour)
   for (const { server } of behind) {
     const answer = await answerTo(server.port, request)

@@ -5,6 +5,7 @@ import { type DialResponse, readerOf } from '../../lib/http-client/http-client.t
 import type { Answer, ProviderKind, StreamPart } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { requireBounded } from '../../wire/upstream-json.ts'
 import { reserveNext } from '../money/budget.ts'
 import { chargeAttempt } from '../money/charge.ts'
 import { admitAttempt } from '../records/admit.ts'
@@ -159,6 +160,7 @@ const openStream = (exchange: Called, { kind, reading }: ProviderCall, response:
 }
 
 const wholeAnswer = (exchange: Called, { kind, reading }: ProviderCall, body: string): WholeAnswer => {
+  requireBounded(body)
   try {
     const answer = kind.response(body, reading)
     exchange.waitDeadlineMs = Number.POSITIVE_INFINITY

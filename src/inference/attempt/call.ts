@@ -3,6 +3,7 @@ import type { DialResponse } from '../../lib/http-client/http-client.ts'
 import type { ChatCall, ProviderKind, Reading, Target, UpstreamRequest } from '../../providers/port.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { upstreamExcess } from '../../wire/upstream-json.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange, Identity } from '../request/exchange.ts'
 import { asGatewayError } from '../request/failure.ts'
@@ -205,7 +206,8 @@ const isUnderHardBudget = ({ budgets }: Exchange): boolean => {
 
 /** The error that the provider sent instead of an answer. */
 const refusal = async (response: DialResponse, { exchange, kind, reading }: ProviderCall): Promise<GatewayError> => {
-  const body = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
+  const sent = await response.text(FAILURE_LIMIT_BYTES).catch(() => '')
+  const body = upstreamExcess(sent) === null ? sent : ''
   exchange.mayBill = false
   exchange.waitEnded = null // the provider has answered, even if its body did not arrive in full
   return kind.failure(response.status, body, response.headers, reading)

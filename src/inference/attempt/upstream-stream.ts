@@ -14,9 +14,15 @@ import {
 } from '../../lib/text/sse.ts'
 import type { StreamDecoder, StreamPart } from '../../providers/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { requireBounded } from '../../wire/upstream-json.ts'
 
 /** Time to read the rest of the body after its last event, so that the connection can be reused. */
 const REST_MS = 1_000
+
+/**
+ * Bytes in which no event ends. An event may be 8 MiB long; comments keep a connection alive and are short.
+ */
+const MOST_IDLE_BYTES = 16 * 1024 * 1024
 
 export class UpstreamStream {
   /** Its content goes to a client: parts that came before a failure are handed out before the failure is thrown. */
@@ -30,6 +36,8 @@ export class UpstreamStream {
   #isUndetermined: boolean
   /** A body that may be JSON instead of a stream. */
   #bare: BareJson | null = null
+  /** Bytes that have come since the last event, comments included. */
+  #idleBytes = 0
   /** Read by a promise. */
   #pending: { readonly done: boolean; readonly value: Uint8Array | null } | null = null
 
@@ -172,9 +180,10 @@ export class UpstreamStream {
     if (this.#isUndetermined) this.#look(bytes)
     if (this.#bare?.takes(bytes) === false) this.#bare = null
     try {
-      if (typeof bytes === 'string') return this.#parser.pushText!(bytes)
-      const events = this.#parser.push(bytes)
-      if (bytes.length >= LARGE_BYTES) this.reader.release?.(bytes)
+      const events = typeof bytes === 'string' ? this.#parser.pushText!(bytes) : this.#parser.push(bytes)
+      if (events.length > 0) this.#idleBytes = 0
+      else this.#countIdle(bytes.length)
+      if (typeof bytes !== 'string' && bytes.length >= LARGE_BYTES) this.reader.release?.(bytes)
       return events
     } catch (error) {
       if (error instanceof SseTooLarge)
@@ -185,8 +194,15 @@ export class UpstreamStream {
     }
   }
 
+  #countIdle(count: number): void {
+    this.#idleBytes += count
+    if (this.#idleBytes > MOST_IDLE_BYTES)
+      throw new GatewayError('upstream_error', 'the provider sent too much that is no event')
+  }
+
   #take(events: readonly SseEvent[], parts: StreamPart[]): void {
     for (const event of events) {
+      if (event.skimmed === undefined) requireBounded(event.data)
       for (const part of this.decoder.push(event)) parts.push(part)
       if (event.data === '[DONE]' || this.decoder.over === true) {
         this.#end(parts)

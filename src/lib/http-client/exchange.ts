@@ -23,18 +23,42 @@ const FORMATS: Readonly<Record<string, Bun.CompressionFormat>> = {
 /** The format of a `Content-Encoding` in lower case; null for none and for an unsupported one. */
 export const formatOf = (encoding: string): Bun.CompressionFormat | null => FORMATS[encoding] ?? null
 
-/** The decoded body; its errors are DialFailures. */
+/**
+ * A compressed body may be this many bytes, and beyond that so many times what was received: events that are alike
+ * compress some thirtyfold, bombs a thousandfold.
+ */
+const FREE_DECODED_BYTES = 8 * 1024 * 1024
+const MOST_EXPANSION = 100
+
+type Bytes = TransformStream<Uint8Array, Uint8Array>
+const watched = (see: (size: number) => void): Bytes =>
+  new TransformStream({
+    transform(bytes, controller) {
+      see(bytes.length)
+      controller.enqueue(bytes)
+    },
+  })
+
+/** The decoded body; its errors are DialFailures. `too_large`: it expands like nothing that a provider sends. */
 export const decompressed = (
   body: ReadableStream<Uint8Array>,
   format: Bun.CompressionFormat,
-): ReadableStream<Uint8Array> =>
-  mapErrors(
-    body.pipeThrough(
-      new DecompressionStream(format as CompressionFormat) as unknown as TransformStream<Uint8Array, Uint8Array>,
-    ),
-    (error) =>
-      error instanceof DialFailure ? error : new DialFailure('reset', 'the compressed answer could not be read', error),
+): ReadableStream<Uint8Array> => {
+  let received = 0
+  let decoded = 0
+  const counted = watched((size) => {
+    received += size
+  })
+  const bounded = watched((size) => {
+    decoded += size
+    if (decoded > FREE_DECODED_BYTES + MOST_EXPANSION * received)
+      throw new DialFailure('too_large', 'the compressed answer expands too much')
+  })
+  const decoder = new DecompressionStream(format as CompressionFormat) as unknown as Bytes
+  return mapErrors(body.pipeThrough(counted).pipeThrough(decoder).pipeThrough(bounded), (error) =>
+    error instanceof DialFailure ? error : new DialFailure('reset', 'the compressed answer could not be read', error),
   )
+}
 
 // The socket is paused while more than this is unread.
 const PAUSE_BYTES = 64 * 1024

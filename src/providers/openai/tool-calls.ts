@@ -6,7 +6,7 @@ import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
 import { callId } from '../shared/call-id.ts'
 import { malformed } from '../shared/failure.ts'
-import { arrayOf, type Json, objectOf, parseJson, textOf } from '../shared/read-json.ts'
+import { arrayOf, type Json, objectOf, parseInnerJson, textOf } from '../shared/read-json.ts'
 
 const MOST_CALLS = 1_024
 
@@ -29,7 +29,7 @@ interface TrackedCall {
 
 /** Arguments that need no more: an object, as text or not. */
 const isWhole = (given: unknown): boolean =>
-  isObject(typeof given === 'string' && given.trimEnd().endsWith('}') ? parseJson(given) : given)
+  isObject(typeof given === 'string' && given.trimEnd().endsWith('}') ? parseInnerJson(given) : given)
 
 /** The calls of one choice. */
 class Calls {

@@ -3,7 +3,7 @@ import { type ErrorCode, GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import type { Reading } from '../port.ts'
 import { ABOUT_MONEY, aboutPromptLength, aboutRate, SIGNATURES, type Signature } from './failure-signatures.ts'
-import { arrayOf, type Json, objectOf, parseJson, textOf } from './read-json.ts'
+import { arrayOf, type Json, objectOf, parseInnerJson, parseJson, textOf } from './read-json.ts'
 import { retryAfterS } from './retry-after.ts'
 import { scrub } from './scrub.ts'
 
@@ -73,7 +73,7 @@ const isSentence = (text: string): boolean => text.length <= 300 && !text.includ
 const relayedIn = (error: Json): { readonly error: Json; readonly moderated: boolean } => {
   const { raw, reasons } = objectOf(error.metadata)
   const plain = typeof raw === 'string' && isSentence(raw) ? { message: raw } : null
-  const vendor = typeof raw === 'string' ? (parseJson(raw) ?? plain) : raw
+  const vendor = typeof raw === 'string' ? (parseInnerJson(raw) ?? plain) : raw
   return { error: errorObject(vendor) ?? {}, moderated: Array.isArray(reasons) && reasons.length > 0 }
 }
 

@@ -1,5 +1,5 @@
 // Reads JSON of upstreams: loosely, only the fields that are used, never an exception for an unexpected value.
-import { parseExact } from '../../lib/json/exact-json.ts'
+import { parseBounded, parseExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -15,7 +15,7 @@ const MAX_COUNT = 10_000_000_000
 export const countOf = (value: unknown): number | null =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT ? value : null
 
-/** Undefined when the text is no JSON. */
+/** Undefined when the text is no JSON. The text is a body or an event, whose bounds were checked when it came. */
 export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -24,7 +24,16 @@ export const parseJson = (text: string): unknown => {
   }
 }
 
-/** As parseJson, but numbers beyond JavaScript's range keep their spelling. */
+/** As parseJson, for a text that stands in another: one that is nested too deeply is undefined too. */
+export const parseInnerJson = (text: string): unknown => {
+  try {
+    return parseBounded(text)
+  } catch {
+    return undefined // as above
+  }
+}
+
+/** As parseInnerJson, but numbers beyond JavaScript's range keep their spelling. */
 export const parseExactJson = (text: string): unknown => {
   try {
     return parseExact(text)

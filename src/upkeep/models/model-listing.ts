@@ -3,6 +3,7 @@ import type { ProviderRow } from '../../domain/registry/provider.ts'
 import { type Dial, DialFailure } from '../../lib/http-client/http-client.ts'
 import type { ListedModel, ProviderKind, Target, UpstreamRequest } from '../../providers/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
+import { requireBounded } from '../../wire/upstream-json.ts'
 import { capabilitiesOf, capabilityCatalogue } from './capability-snapshot.ts'
 import type { KindTable } from './kind-table.ts'
 import { type CataloguePrice, cataloguePrice, type ModelFacts, modelFacts } from './model-facts.ts'
@@ -100,6 +101,7 @@ export const listModels = async (
   const models = new Map<string, ListedModel>()
   for (const request of [listing.request(target), ...(listing.further?.(target) ?? [])]) {
     const { status, headers, text } = await responseOf(kind, request, deps.dial, { totalMs, signal })
+    requireBounded(text)
     if (status >= 300) throw kind.failure(status, text, headers, reading)
     for (const model of listing.read(text)) if (!models.has(model.name)) models.set(model.name, model)
   }

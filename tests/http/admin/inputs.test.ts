@@ -136,7 +136,7 @@ const FORMULAS = [
 const TEXTS = ['a=1', ' a', 'a', "'=1", '1+1', '', ' ', '\u2212', 'e@f']
 
 describe('format', () => {
-  test('csv: whatever a spreadsheet may take for a formula has a quote before it, in cells and in the header', async () => {
+  test('S45: whatever a spreadsheet may take for a formula has a quote before it, in cells and in the header', async () => {
     const rows = [...FORMULAS, ...TEXTS].map((note) => ({ '=note': note, last: 0 }))
     const { text } = await textOf(startGateway([readModel(rows).list]), '/things?format=csv')
     const cell = (note: string) => (/[",\r\n]/.test(note) ? `"${note}"` : note)

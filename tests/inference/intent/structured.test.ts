@@ -144,7 +144,7 @@ describe('a schema', () => {
     expect(check(of(true), '{"at":"12:30:00"}').valid).toBe(true)
   })
 
-  test('S26: compiled schemas are kept up to 32 MB, whatever they weigh, and dropped when memory is short', () => {
+  test('S42: compiled schemas are kept up to 32 MB, whatever they weigh, and dropped when memory is short', () => {
     emptySchemaCache()
     const hostile = (of: number) => ({
       properties: Object.fromEntries(

@@ -39,12 +39,12 @@ const askedLate = async (port: number, sent: Int32Array, tls: Bun.TLSOptions | n
 }
 
 describe('an answer before the request, on a new connection', () => {
-  test('is taken for none', async () => {
+  test('S44: is taken for none', async () => {
     const { port, sent } = await startEarly(null)
     expect(await askedLate(port, sent, null)).toBeNull()
   })
 
-  test('is taken for none over TLS', async () => {
+  test('S44: is taken for none over TLS', async () => {
     const { port, sent } = await startEarly(pair('upstream'))
     expect(await askedLate(port, sent, { ca, serverName: 'upstream.test' })).toBeNull()
   })

@@ -77,7 +77,7 @@ test('a coding that was not asked for is a failure, not an answer', async () => 
   await expect(http.answered).rejects.toThrow('content-encoding')
 })
 
-test('bytes behind the end of an answer, in the same turn, end its connection', async () => {
+test('S44: bytes behind the end of an answer, in the same turn, end its connection', async () => {
   const { http, send, said } = exchange()
   send(`${HEAD}0123456789`)
   send('HTTP/1.1 200 OK\r\n')
@@ -85,7 +85,7 @@ test('bytes behind the end of an answer, in the same turn, end its connection', 
   expect(said).toEqual(['finished false'])
 })
 
-test('a large read behind the end of an answer, in the same turn, closes its connection', async () => {
+test('S44: a large read behind the end of an answer, in the same turn, closes its connection', async () => {
   const { http, send, said } = exchange()
   send(`${HEAD}0123456789`)
   send('x'.repeat(80 * 1024))

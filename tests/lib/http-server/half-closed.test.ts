@@ -53,7 +53,7 @@ describe('a client that ends its side after the request', () => {
   }
   for (const [name, [bytes, bodies]] of Object.entries(REQUESTS))
     for (const waitMs of [0, 20])
-      test(`gets its answers: ${name}, after ${waitMs} ms`, async () => {
+      test(`S45: gets its answers: ${name}, after ${waitMs} ms`, async () => {
         const server = echo(waitMs)
         const received = await halfClosed(server.port, bytes)
         expect(answersIn(received).map(({ body }) => body)).toEqual([...bodies])

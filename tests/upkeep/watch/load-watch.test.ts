@@ -48,7 +48,7 @@ test('where the kernel does not say it, nothing is said', () => {
   expect(threadTimes(() => 0, join(folder, 'none')).since()).toBeUndefined()
 })
 
-test('above the bound spare memory is dropped before the memory counts, and not again at once', () => {
+test('S42: above the bound spare memory is dropped before the memory counts, and not again at once', () => {
   let [nowMs, resident, spare, collected] = [0, 100, 40, 0]
   const drop = () => {
     const dropped = spare
