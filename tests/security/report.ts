@@ -1,10 +1,12 @@
-// `npm run security`: runs the tests of the security list and prints which rows hold: `passed x of 38`, with the reason
+// `npm run security`: runs the tests of the security list and prints which rows hold: `passed x of y`, with the reason
 // for each that does not.
-// `S13 S22` runs those rows only; `--table` prints the table of `docs/security.md` instead.
+// For the row about smuggled requests it compares 40,000 streams of bytes with an independent parser; `--seed=7` draws
+// other ones. `S13 S22` runs those rows only; `--table` prints the table of `docs/security.md` instead.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { namedTests, SECURITY_ROWS, securityTable } from './rows.ts'
+import { CASES, fuzz, shown } from './smuggling/fuzz.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const TEST_TIMEOUT_MS = 240_000
@@ -50,13 +52,31 @@ const runAll = async (): Promise<ReadonlyMap<number, Count>> => {
   return counts
 }
 
+/** The row of a second request that is hidden in the first. */
+const SMUGGLING_ROW = 22
+
+/** Whether the own server reads requests as an independent parser does; prints what it does not. */
+const fuzzed = async (): Promise<boolean> => {
+  const node = Bun.which('node')
+  if (node === null) {
+    console.log('smuggling: not compared, there is no Node here whose parser could be asked')
+    return false
+  }
+  const seed = Number(/^--seed=(\d+)$/m.exec(process.argv.join('\n'))?.[1] ?? 1)
+  const result = await fuzz(CASES, seed, node)
+  for (const difference of result.differences.slice(0, 10)) console.log(difference)
+  console.log(shown(result))
+  return result.differences.length === 0
+}
+
 const main = async (): Promise<number> => {
   const counts = await runAll()
+  const isAlike = !rows.some(({ number }) => number === SMUGGLING_ROW) || (await fuzzed())
   let passed = 0
   let broken = 0
   for (const { number, attack, absent } of rows) {
     const { ran, failed } = counts.get(number) ?? { ran: 0, failed: 0 }
-    const holds = ran > 0 && failed === 0
+    const holds = ran > 0 && failed === 0 && (number !== SMUGGLING_ROW || isAlike)
     if (!holds) broken++
     else if (absent === undefined) passed++
     const state = !holds ? `FAILED (${failed} of ${ran} tests)` : absent === undefined ? 'holds' : `absent: ${absent}`

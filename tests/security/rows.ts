@@ -118,6 +118,26 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
     'Another account of the machine in the place of Postgres',
     'A socket in a folder that only our account enters; the password is given by SCRAM alone; no superuser',
   ),
+  row(
+    42,
+    'Memory that fills with what clients have compiled',
+    'The cache of schemas weighs their patterns, holds 32 MB, and is emptied before load is refused',
+  ),
+  row(
+    43,
+    'JSON, names or comments without end, of a client or a provider',
+    'Depth, values and different names are bounded before anything is parsed; what expands without measure is cut',
+  ),
+  row(
+    44,
+    'An upstream that sends an answer before the request, or more than one',
+    'Not a byte counts but the answer’s; the connection is closed',
+  ),
+  row(
+    45,
+    'Doors left ajar: files of the data folder, types that browsers guess, cells that run, clients cut off',
+    '0600 and 0700; `nosniff`; a quote before every formula; a client that ends its side gets its answer',
+  ),
 ]
 
 export interface NamedTest {

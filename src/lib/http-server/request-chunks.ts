@@ -9,6 +9,9 @@ const TRAILER_BYTES = 8 * 1024
 const SIZE = /^([0-9A-Fa-f]{1,12})(?:[ \t]*;[\t\x20-\x7e]*)?$/
 const TRAILER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*$/
 
+/** Fields that a trailer must not have (RFC 9110, 6.5.1): another reader may heed them. */
+const FRAMING = /^(?:content-length|transfer-encoding|host|connection|trailer):/i
+
 enum State {
   Size,
   Data,
@@ -83,6 +86,7 @@ export class RequestChunks {
     else {
       // Trailers are checked and ignored.
       if (!TRAILER.test(line)) throw bad('a trailer is not a name and a colon')
+      if (FRAMING.test(line)) throw bad('a trailer must not say where the body ends')
       this.#trailerBytes += line.length + 2
     }
   }
