@@ -76,8 +76,8 @@ export const withRoom = (config: Config, error: unknown): unknown => {
 const MADE_HERE = /^(?:lock\.db|log|spool|history|rotation|control|chain|data-keys)/
 
 /**
- * Closes a data folder to other accounts: what former versions made, or an operator has opened. Nothing else that stands
- * in the folder is touched.
+ * Closes a data folder to other accounts: what former versions made, or an operator has opened. Nothing else in the
+ * folder is touched.
  */
 export const closeToOthers = (dir: string): void => {
   if (!existsSync(join(dir, 'spool'))) return

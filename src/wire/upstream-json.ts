@@ -7,7 +7,7 @@ import { GatewayError } from './errors.ts'
  * reads them.
  */
 const UPSTREAM_BOUNDS: JsonBounds = { depth: 128, values: 4_000_000, names: 20_000 }
-/** Shorter texts are not looked at: nothing in them is deep enough to cost time. Most events of a stream are shorter. */
+/** Shorter texts are not checked: nothing in them is deep enough to cost time. Most events of a stream are shorter. */
 const SHORT_CHARS = 512
 
 const EXCESSES: Readonly<Record<keyof JsonBounds, string>> = {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { SCOPES } from '../../src/domain/access/api-key.ts'
 import { OVERRIDE_KINDS } from '../../src/domain/steering/override-target.ts'
 import { STRATEGIES, strategyOf } from '../../src/domain/steering/policy.ts'
-import { BODY_LIMIT_BYTES, JSON_DEPTH_LIMIT, JSON_VALUES_LIMIT } from '../../src/entry/body.ts'
+import { BODY_LIMIT_BYTES, JSON_DEPTH_LIMIT, JSON_NAMES_LIMIT, JSON_VALUES_LIMIT } from '../../src/entry/body.ts'
 import { PLAIN } from '../../src/inference/intent/headers.ts'
 import { BUILT_IN } from '../../src/inference/plan/policies.ts'
 import { noCandidateLeft } from '../../src/inference/plan/refusals.ts'
@@ -106,7 +106,8 @@ describe('the tables', () => {
     expect(tableBelow('Time limits').map(([_, value]) => value!)).toEqual([...defaults, 'none'])
     const limits = tableBelow('Limits').map(([_, limit]) => limit)
     expect(limits).toContain(`${BODY_LIMIT_BYTES / 1024 / 1024} MiB`)
-    expect(limits).toContain(`${JSON_DEPTH_LIMIT} levels, ${JSON_VALUES_LIMIT.toLocaleString('en-US')}`)
+    const [values, names] = [JSON_VALUES_LIMIT, JSON_NAMES_LIMIT].map((limit) => limit.toLocaleString('en-US'))
+    expect(limits).toContain(`${JSON_DEPTH_LIMIT} levels, ${values}, ${names}`)
   })
 
   test('the numbers of routing and health in the text are those of the code', () => {

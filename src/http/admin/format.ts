@@ -49,8 +49,8 @@ export const fileHeaders = (path: string, format: ListFormat): Record<string, st
     : { 'content-disposition': `attachment; filename="${path.slice(1).replaceAll(/[^a-z]+/g, '-')}.${format}"` }
 
 /**
- * What a spreadsheet takes for the beginning of a formula: a sign, also in full width, behind blanks and characters that
- * are not shown; or a line break or tab, behind which a formula may begin.
+ * What a spreadsheet takes for the beginning of a formula: a sign, also in full width, behind blanks and characters
+ * that are not shown; or a line break or tab, behind which a formula may begin.
  */
 const FORMULA = /^(?:[\t\r\n]|[\s\p{Z}\p{Cc}\p{Cf}]*[=+\-@\uff1d\uff0b\uff0d\uff20])/u
 

@@ -24,8 +24,8 @@ const MOST_DEPTH = 128
 const SHORT_CHARS = 512
 
 /**
- * As JSON.parse for a text that is bounded itself, but for its depth: one that is nested too deeply is refused before it
- * is parsed. Throws SyntaxError.
+ * As JSON.parse for a text that is bounded itself, but for its depth: one that is nested too deeply is refused before
+ * it is parsed. Throws SyntaxError.
  */
 export const parseBounded = (text: string): unknown => {
   requireDepth(text)

@@ -73,7 +73,7 @@ const tooManyAt = (text: string, character: number, limit: number): number | nul
 
 /** The index of the name that is one too many of the different ones, or null. */
 const tooManyNamesAt = (text: string, limit: number): number | null => {
-  // The same names again and again, as in a list of objects, cost little: they are told apart only where there are many.
+  // The same names again and again, as in a list of objects, cost little: they are compared only where there are many.
   if (tooManyAt(text, COLON, limit) === null) return null
   const names = new Set<string>()
   let start = 0

@@ -1,5 +1,5 @@
-// Streams of bytes of a client, drawn from a seed: requests in which two readers may differ about where one ends and the
-// next begins.
+// Streams of bytes of a client, drawn from a seed: requests of which two readers may differ about where one ends and
+// the next begins.
 
 /** Random numbers from a seed, always the same ones. */
 export class Draw {

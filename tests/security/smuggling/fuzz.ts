@@ -1,5 +1,5 @@
-// Compares how the own server and an independent reader (Node's, llhttp) read the same bytes: a request that one of them
-// sees and the other does not is how requests are smuggled. Run alone:
+// Compares how the own server and an independent reader (Node's, llhttp) read the same bytes: a request that one of
+// them sees and the other does not is how requests are smuggled. Run alone:
 // `bun tests/security/smuggling/fuzz.ts --cases=40000 --seed=1`
 import { METHODS } from 'node:http'
 import { join } from 'node:path'
@@ -61,8 +61,8 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS)
 const TAB_AT_LENGTH = /^content-length:[^\r\n]*\t/im
 const SPACE_AT_EXTENSION = /^[0-9a-f]+[ \t]+;/im
 /**
- * What the independent reader refuses though HTTP has it, and nothing is hidden by it: a method that it does not know, a
- * tab around a length, a space before the extension of a chunk.
+ * What the independent reader refuses though HTTP has it, and nothing is hidden by it: a method that it does not know,
+ * a tab around a length, a space before the extension of a chunk.
  */
 const isExplained = ({ method }: ReadRequest, bytes: string): boolean =>
   !KNOWN_METHODS.has(method) || TAB_AT_LENGTH.test(bytes) || SPACE_AT_EXTENSION.test(bytes)
