@@ -172,7 +172,7 @@ describe('a test', () => {
   test('what could not be recorded fails the sample, and no other check', async () => {
     const { test: run, spool } = workOn(placeOf('openai'))
     spool.close_()
-    expect((await run())[2]).toMatchObject({ status: 'failed', error_code: 'rate_limited' })
+    expect((await run())[2]).toMatchObject({ status: 'failed', error_code: 'provider_unavailable' })
     spool.open = true
     spool.before = (type) => {
       if (type === 'request.settled') throw new Error('the disk is gone')
