@@ -143,6 +143,13 @@ const CORRECTIONS = {
   ),
 }
 
+const RecreatedName = t.String({
+  maxLength: 1_024,
+  pattern:
+    '^(?:tenants|providers|models|policies|endpoints|budgets|cache_rules|tools|tool_policies|price_corrections)/.',
+  description: 'a section and a name such as providers/openai, as the start reports it',
+})
+
 export const Bootstrap = closed(
   t.Object({
     tenants: t.Optional(t.Array(t.Composite([t.Object({ slug: TenantSlug }), TenantFields]), MOST)),
@@ -198,6 +205,8 @@ export const Bootstrap = closed(
     ...STEERING,
     ...LIMITS,
     ...CORRECTIONS,
+    /** What was deleted through the API and is to be made anew, once: `providers/openai`, `policies/acme/default`. */
+    recreate: t.Optional(t.Array(RecreatedName, MOST)),
   }),
 )
 export type Bootstrap = Static<typeof Bootstrap>

@@ -22,6 +22,7 @@ import { type ProviderRow, provider } from './registry/provider.ts'
 import { type ProviderTestRow, providerTest } from './registry/provider-test.ts'
 import { type ToolRow, tool } from './registry/tool.ts'
 import { type ToolPolicyRow, toolPolicy } from './registry/tool-policy.ts'
+import { REMOVED_ROWS, type RemovedRow, recordRemoved } from './removed-rows.ts'
 import { reversal } from './reversal.ts'
 import { type CacheRuleRow, cacheRule } from './steering/cache-rule.ts'
 import { type EndpointRow, endpoint } from './steering/endpoint.ts'
@@ -31,7 +32,7 @@ import { type PolicyRow, policy } from './steering/policy.ts'
 import { confirmedRows, unchanged } from './unchanged.ts'
 
 /** Raised whenever a fold of the same log would give another state: snapshots of another version are not used. */
-export const FOLD_VERSION = 9
+export const FOLD_VERSION = 10
 
 export interface Rows {
   chain: ChainRow
@@ -55,6 +56,8 @@ export interface Rows {
   causes: CauseRow
   retired_seeded_texts: RetiredTextRow
   retired_texts: RetiredTextRow
+  removed_seeded_rows: RemovedRow
+  removed_rows: RemovedRow
 }
 export type TableName = keyof Rows
 
@@ -150,7 +153,8 @@ export class ControlState implements ControlReader {
         packed ? new PackedTable<object>(table, indexes, packing) : new Table(table, indexes, below(table)),
       )
     }
-    for (const name of ['causes', ...RETIRED_TEXTS]) this.#tables.set(name, new Table<unknown>(name, {}, below(name)))
+    for (const name of ['causes', ...RETIRED_TEXTS, ...REMOVED_ROWS])
+      this.#tables.set(name, new Table<unknown>(name, {}, below(name)))
   }
 
   table<Name extends TableName>(name: Name): TableReader<Rows[Name]> {
@@ -266,6 +270,7 @@ export const foldDecision = (state: ControlState, counted: Decision, id: string,
     return malformed(`could not be applied: ${error instanceof Error ? error.message : String(error)}`)
   }
   state.apply(recordRetired(state, changes, logAtMs))
+  state.apply(recordRemoved(state, changes))
   dropExpiredCauses(state, logAtMs)
   if (cause !== null) {
     const confirmed = confirmedRows(state, events)

@@ -12,6 +12,7 @@ import { decideModel, type ModelRow } from './registry/model.ts'
 import { decidePriceCorrection, type PriceCorrectionRow } from './registry/price-correction.ts'
 import { decideProvider, type ProviderRow } from './registry/provider.ts'
 import { decideProviderTest, type ProviderTestRow } from './registry/provider-test.ts'
+import { bindingOf, sameBinding } from './registry/secret-binding.ts'
 import { decideTool, type ToolCommand, type ToolRow } from './registry/tool.ts'
 import { decideToolPolicy, type ToolPolicyRow } from './registry/tool-policy.ts'
 import { type CacheRuleRow, decideCacheRule } from './steering/cache-rule.ts'
@@ -98,6 +99,13 @@ const keys: Inverse = {
       : { ...(after as ApiKeyRow), status: 'revoked', revoked_at: (now as ApiKeyRow).revoked_at },
 }
 
+/** A secret that is sealed again belongs to the address of that moment, unless an event states where it belonged. */
+const boundElsewhere = (row: ProviderRow): readonly EventRecord[] => {
+  const { id, credential } = row
+  if (credential === null || sameBinding(credential.bound_to, bindingOf(row))) return []
+  return [{ type: 'provider.changed', data: { id, credential_bound_to: credential.bound_to } }]
+}
+
 const sealedAgain = (
   state: ControlReader,
   row: ProviderRow,
@@ -108,25 +116,33 @@ const sealedAgain = (
   const { key_id, sealed, name, hint } = credential
   if (!dataKeyIds.has(key_id))
     return never(`the former secret of the provider ${row.name} was erased with its data key: write it again`)
-  return decideProvider(state, { do: 'seal', provider_id: id, key_id, sealed, name, hint })
+  const resealed = decideProvider(state, { do: 'seal', provider_id: id, key_id, sealed, name, hint })
+  return [...resealed, ...boundElsewhere(row)]
 }
+
+/** The former bindings: what comes back is what was in use. A secret that was replaced is sealed again with its own. */
+const boundBefore = ({ env_bound_to, credential }: ProviderRow, secretChanged: boolean) => ({
+  env: env_bound_to,
+  credential: secretChanged ? null : (credential?.bound_to ?? null),
+})
 
 const providers: Inverse = {
   invert(state, { id, before, after }, context) {
     const [was, is] = [before as ProviderRow | null, after as ProviderRow | null]
     if (was === null) return decideProvider(state, { do: 'delete', id })
     const secretChanged = was.credential?.key_id !== is?.credential?.key_id
-    const fields = fieldsOf(was, ...STAMPS, 'credential')
+    const { env_bound_to, ...fields } = fieldsOf(was, ...STAMPS, 'credential')
     if (is === null && was.credential !== null && !context.dataKeyIds.has(was.credential.key_id))
       return never(`the secret of the provider ${was.name} was erased with its data key: make the provider anew`)
-    const rest = decideProvider(state, { do: is === null ? 'create' : 'change', ...fields, ...API })
+    const rest =
+      is === null
+        ? decideProvider(state, { do: 'create', ...fields, env_bound_to, ...API })
+        : decideProvider(state, { do: 'change', ...fields, bound: boundBefore(was, secretChanged), ...API })
     if (!secretChanged || (is === null && was.credential === null)) return rest
     if (is === null) {
       const { key_id, sealed, name, hint } = was.credential!
-      return [
-        ...rest,
-        { type: 'credential.sealed', data: { provider_id: id, key_id, sealed, name, hint, replaces: false } },
-      ]
+      const data = { provider_id: id, key_id, sealed, name, hint, replaces: false }
+      return [...rest, { type: 'credential.sealed', data }, ...boundElsewhere(was)]
     }
     return [...rest, ...sealedAgain(state, was, context)]
   },

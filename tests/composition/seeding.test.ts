@@ -12,14 +12,14 @@ const NO_PRICE = { contextWindow: null, input: null, output: null, cachedInput: 
 const FILE = `
 bootstrap:
   providers:
-    - { name: forgotten, kind: openai, api_key_env: FORGOTTEN_API_KEY, models: [{ name: a }] }
-    - { name: empty, kind: anthropic, api_key_env: EMPTY_API_KEY }
+    - { name: forgotten, kind: openai, api_key_env: PROVIDER_FORGOTTEN, models: [{ name: a }] }
+    - { name: empty, kind: anthropic, api_key_env: PROVIDER_EMPTY }
     - { name: bare, kind: cohere }
     - { name: off, kind: groq, enabled: false }
-    - { name: given, kind: openai, api_key_env: GIVEN_API_KEY }
+    - { name: given, kind: openai, api_key_env: PROVIDER_GIVEN }
     - { name: local, kind: ollama }
 `
-const GIVEN = { EMPTY_API_KEY: '', GIVEN_API_KEY: 'sk-1' }
+const GIVEN = { PROVIDER_EMPTY: '', PROVIDER_GIVEN: 'sk-1' }
 
 /** The notes of one start. */
 const started = async (log: FoldingCommit, env: Record<string, string>): Promise<string[]> => {
@@ -49,8 +49,8 @@ test('each active provider without a credential is named, with its variable, unt
   const notes = await started(log, GIVEN)
   expect(notes.toSorted()).toEqual([
     expect.stringMatching(/^the provider "bare" has no credential.* name a variable in its api_key_env, or PUT /),
-    expect.stringMatching(/^the provider "empty" has no credential.* set EMPTY_API_KEY before the start, or PUT /),
-    `the provider "forgotten" has no credential, so none of its models can be used: set FORGOTTEN_API_KEY before the start, or PUT /admin/v1/providers/${providerOf('forgotten').id}/credential`,
+    expect.stringMatching(/^the provider "empty" has no credential.* set PROVIDER_EMPTY before the start, or PUT /),
+    `the provider "forgotten" has no credential, so none of its models can be used: set PROVIDER_FORGOTTEN before the start, or PUT /admin/v1/providers/${providerOf('forgotten').id}/credential`,
   ])
 
   const data = {
@@ -62,5 +62,5 @@ test('each active provider without a credential is named, with its variable, unt
     replaces: false,
   }
   log.apply([{ type: 'credential.sealed', data }])
-  expect(await started(log, { ...GIVEN, EMPTY_API_KEY: 'sk-2', FORGOTTEN_API_KEY: 'sk-3' })).toEqual([])
+  expect(await started(log, { ...GIVEN, PROVIDER_EMPTY: 'sk-2', PROVIDER_FORGOTTEN: 'sk-3' })).toEqual([])
 })

@@ -120,7 +120,7 @@ describe('folding a decision', () => {
     const begun = steps.settle()
     begun.next()
     begun.return?.() // left off: it begins anew
-    expect([...steps.settle()].length).toBe(1)
+    expect([...steps.settle()].length).toBe(2)
     expect([late.digest(), steps.digest()]).toEqual([kept.digest(), kept.digest()])
     for (const state of [kept, late]) foldDecision(state, decision([tenant('more')]), 'r', 901)
     expect(late.digest()).toBe(kept.digest())

@@ -84,7 +84,7 @@ beforeAll(async () => {
       ...env,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_EXPORTER_OTLP_HEADERS: `x-key=${CANARIES['header of the collector']}`,
-      CANARY_API_KEY: CANARIES['credential of the environment']!,
+      PROVIDER_CANARY: CANARIES['credential of the environment']!,
     },
   })
   await gateway.until('ready', 60_000)
@@ -126,7 +126,7 @@ const configure = async () => {
   expect((await admin('PUT', `/providers/${first.body.id}/credential`, { secret: CANARIES.credential })).status).toBe(
     200,
   )
-  const second = await admin('POST', '/providers', { name: 'second', ...wanted, api_key_env: 'CANARY_API_KEY' })
+  const second = await admin('POST', '/providers', { name: 'second', ...wanted, api_key_env: 'PROVIDER_CANARY' })
   for (const [name, provider] of [
     ['m', first],
     ['n', second],

@@ -83,7 +83,7 @@ const providerOf = async (call: Call, n: number, baseUrl: string): Promise<Route
     status: 'disabled',
     region: 'us',
     options: { drop: ['b'] },
-    api_key_env: 'OTHER_API_KEY',
+    api_key_env: 'PROVIDER_OTHER',
   })
   await call('PATCH', path, {
     status: 'active',
@@ -93,7 +93,21 @@ const providerOf = async (call: Call, n: number, baseUrl: string): Promise<Route
   await call('PUT', `${path}/credential`, { secret: 'not a secret at all', name: 'first' })
   await call('PUT', `${path}/credential`, { secret: 'not a secret either', name: 'second', sync_models: n > 0 })
   if (n % 2 === 1) await call('DELETE', `${path}/credential`)
+  if (n === 2) await movedSecrets(call, path, baseUrl)
   return { provider: provider.id, model: await modelOf(call, n, provider.id) }
+}
+
+/** Secrets that stay behind when the address changes, are given again, and are taken along. */
+const movedSecrets = async (call: Call, path: string, baseUrl: string): Promise<void> => {
+  await call('PATCH', path, { base_url: baseUrl })
+  await call('PATCH', path, { api_key_env: 'PROVIDER_OTHER' })
+  const kept = await call('PATCH', path, {}, { 'X-Gateway-Keep-Credential': 'true' })
+  await call('POST', `/log/${kept.revision}/revert`)
+  const left = { name: 'left', kind: 'openai_compatible', base_url: baseUrl, api_key_env: 'PROVIDER_LEFT' }
+  const { id } = await call('POST', '/providers', left)
+  await call('PATCH', `/providers/${id}`, { base_url: baseUrl.replace('127.0.0.1', 'localhost') })
+  const gone = await call('DELETE', `/providers/${id}`)
+  await call('POST', `/log/${gone.revision}/revert`)
 }
 
 const modelOf = async (call: Call, n: number, providerId: string): Promise<string> => {

@@ -3,7 +3,8 @@
 
 import type { RowChange } from '../../domain/kernel/tables.ts'
 import type { ModelRow } from '../../domain/registry/model.ts'
-import type { ProviderRow } from '../../domain/registry/provider.ts'
+import { apiKeyEnvIsAllowed, type ProviderRow } from '../../domain/registry/provider.ts'
+import { isBoundTo } from '../../domain/registry/secret-binding.ts'
 import type { Diagnostics } from '../../lib/process/diagnostics.ts'
 import { isSendable } from '../../lib/text/storable-text.ts'
 import type { Catalogue, CatalogueEntry, DataKeys, LiveState } from '../port.ts'
@@ -21,6 +22,11 @@ export interface CatalogueDeps {
   readonly dataKeys: Pick<DataKeys, 'open' | 'subscribe'>
   /** Environment variables, for `api_key_env`. */
   readonly env: Readonly<Record<string, string | undefined>>
+  /**
+   * Whether a provider may name this variable; by default every one but the gateway's own. A row may be older than
+   * the rule.
+   */
+  readonly envIsAllowed?: (name: string) => boolean
   readonly kinds: Pick<ReadonlyMap<string, KindFacts>, 'get'>
   readonly diagnostics: Diagnostics
 }
@@ -44,21 +50,28 @@ export interface OpenCatalogue extends Catalogue {
 
 /**
  * `api_key_env` when its variable is set, else the stored credential, else null; null too for a text that no header can
- * carry.
+ * carry. A secret that was given for another kind or address is not there.
  */
 export const providerSecret = (
-  { id, api_key_env, credential }: ProviderRow,
-  { env, dataKeys, diagnostics }: Pick<CatalogueDeps, 'env' | 'diagnostics'> & { dataKeys: Pick<DataKeys, 'open'> },
+  row: ProviderRow,
+  {
+    env,
+    envIsAllowed = apiKeyEnvIsAllowed,
+    dataKeys,
+    diagnostics,
+  }: Pick<CatalogueDeps, 'env' | 'envIsAllowed' | 'diagnostics'> & { dataKeys: Pick<DataKeys, 'open'> },
 ): string | null => {
+  const { id, api_key_env, credential } = row
   const sendable = (text: string, from: string): string | null => {
     const secret = text.trim() // files and pipes end in a line break
     if (isSendable(secret)) return secret
     diagnostics.error('credential_cannot_be_sent', { provider_id: id, from })
     return null
   }
-  const fromEnv = api_key_env === null ? undefined : env[api_key_env]
+  const mayRead = api_key_env !== null && envIsAllowed(api_key_env) && isBoundTo(row.env_bound_to, row)
+  const fromEnv = mayRead ? env[api_key_env] : undefined
   if (fromEnv !== undefined && fromEnv !== '') return sendable(fromEnv, api_key_env!)
-  if (credential === null) return null
+  if (credential === null || !isBoundTo(credential.bound_to, row)) return null
   try {
     const opened = dataKeys.open(id, credential.key_id, credential.sealed)
     return opened === null ? null : sendable(opened, 'credential')

@@ -10,9 +10,10 @@ import {
   type ProviderFields,
   type ProviderRow,
 } from '../../domain/registry/provider.ts'
+import { removedBefore } from '../../domain/removed-rows.ts'
 import { isSendable } from '../../lib/text/storable-text.ts'
 import type { ProviderKind } from '../../providers/port.ts'
-import { type KindTable, needsBaseUrl, providerProblem } from '../models/kind-table.ts'
+import { envProblem, type KindTable, needsBaseUrl, providerProblem } from '../models/kind-table.ts'
 import type { SeedDeps, SeedInput, SeedReport, SeedStep } from './step.ts'
 
 const SANDBOX = 'sandbox'
@@ -48,7 +49,7 @@ export const providerFieldsOf = (
   if (kind === null)
     throw new Rejection('invalid', `unknown kind "${given.kind}"; the kinds are ${kinds.names.join(', ')}`, 'kind')
   const fields = { ...PROVIDER_DEFAULTS, ...given, kind: kind.kind, base_url: given.base_url ?? kind.defaultBaseUrl }
-  const problem = providerProblem(kind, fields)
+  const problem = providerProblem(kind, fields) ?? envProblem(fields.api_key_env, kinds)
   if (problem !== null) throw new Rejection('invalid', problem.message, problem.param)
   return fields
 }
@@ -107,7 +108,11 @@ const sandboxSteps = ({ bootstrap }: SeedInput, deps: SeedDeps): SeedStep[] => {
   if (deps.kindTable.resolve(SANDBOX) === null || bootstrap.providers?.length === 0) return []
   const entry = { id: deps.newId('prov'), name: SANDBOX, status: 'active' } as const
   const fields = { ...PROVIDER_DEFAULTS, kind: SANDBOX, base_url: null }
-  const decide = (state: ControlReader) => (state.table('providers').size > 0 ? [] : decideSeeded(state, entry, fields))
+  // Where all listed ones were deleted, there are to be none either.
+  const isDeleted = (state: ControlReader) =>
+    (bootstrap.providers ?? []).some(({ name }) => removedBefore(state, { type: 'provider.created', data: { name } }))
+  const decide = (state: ControlReader) =>
+    state.table('providers').size > 0 || isDeleted(state) ? [] : decideSeeded(state, entry, fields)
   return [{ what: 'the sandbox', decide }]
 }
 

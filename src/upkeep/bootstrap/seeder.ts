@@ -10,6 +10,7 @@ import { droppedFieldNotes, type KnownFacts } from './dropped-fields.ts'
 import { usualTextNotes, workingTexts } from './given-keys.ts'
 import { keySettingNotes, keySettingSteps } from './key-settings.ts'
 import { keySteps, mintedKeys, prepareKeys } from './keys.ts'
+import { withoutDeleted } from './left-out/deleted.ts'
 import { limitSteps, unlistedLimits } from './limits.ts'
 import { modelSteps } from './models.ts'
 import { DEFAULT_TENANT } from './names.ts'
@@ -54,12 +55,13 @@ export const openSeeder = (input: SeedInput, deps: SeedDeps): (() => Promise<See
     requireReferences(input.bootstrap, deps)
     const { control } = deps.live
     const report: SeedReport = { minted: [], working: [], notes: [] }
-    const steps = [...tenantSteps(input, deps), ...providerSteps(input, deps, report)]
+    const { recreate } = input.bootstrap
+    const steps = withoutDeleted([...tenantSteps(input, deps), ...providerSteps(input, deps, report)], recreate)
     const known: KnownFacts = new Map()
     steps.push(...(await modelSteps(input, steps, known, deps, report)))
     steps.push(...policySteps(input, deps), ...keySteps(keys), ...keySettingSteps(keys))
     steps.push(...steeringSteps(input, deps), ...limitSteps(input, deps), ...priceSteps(input, deps))
-    await commitSteps(steps, deps, report)
+    await commitSteps(withoutDeleted(steps, recreate), deps, report)
     report.minted.push(...mintedKeys(keys, control))
     report.working.push(...workingTexts(keys, control))
     report.notes.push(...droppedFieldNotes(known, control, deps.kindTable))

@@ -40,6 +40,8 @@ export const NOT_EXPORTED: Readonly<Record<Exclude<keyof Rows, SectionTable>, st
   retirements: 'instances of this installation that were given up; another one has other instances',
   causes: 'idempotency keys of the last day, with what was answered',
   retired_seeded_texts: 'digests of texts of keys that work no more here; another installation never knew them',
+  removed_seeded_rows: 'names of what was deleted, not configuration',
+  removed_rows: 'names of what was deleted, not configuration',
   retired_texts: 'the same of keys that the settings have nothing to do with',
 }
 

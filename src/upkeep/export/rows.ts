@@ -10,6 +10,7 @@ import { canonicalJson } from '../../domain/kernel/tables.ts'
 import { type ModelRow, naturalKey } from '../../domain/registry/model.ts'
 import type { PriceCorrectionRow } from '../../domain/registry/price-correction.ts'
 import { PROVIDER_DEFAULTS, type ProviderRow } from '../../domain/registry/provider.ts'
+import { isBoundTo } from '../../domain/registry/secret-binding.ts'
 import { TOOL_DEFAULTS, type ToolRow } from '../../domain/registry/tool.ts'
 import { TOOL_POLICY_DEFAULTS, type ToolPolicyRow } from '../../domain/registry/tool-policy.ts'
 import { CACHE_RULE_DEFAULTS, type CacheRuleRow } from '../../domain/steering/cache-rule.ts'
@@ -85,11 +86,20 @@ export const keyEntry = (state: ControlReader, names: KeyNames, row: ApiKeyRow):
 }
 
 export const providerEntry = (row: ProviderRow): Exported<Entry<'providers'>> => {
-  const { credential, status, name, kind, ...fields } = row
+  const { credential, env_bound_to, status, name, kind, ...fields } = row
   const fieldsSet = withoutDefaults(fields, { ...PROVIDER_DEFAULTS, base_url: null })
   const entry = { name, kind, ...fieldsSet, ...(status === 'active' ? {} : { enabled: false }) }
-  if (credential === null) return { entry }
-  return { entry, note: `the credential of the provider ${JSON.stringify(name)} is not here: it must be given again` }
+  const notes: string[] = []
+  if (credential !== null)
+    notes.push(`the credential of the provider ${JSON.stringify(name)} is not here: it must be given again`)
+  // An entry of a file gives its variable to its address.
+  if (row.api_key_env !== null && !isBoundTo(env_bound_to, row)) {
+    delete entry.api_key_env
+    notes.push(
+      `the provider ${JSON.stringify(name)}: its ${row.api_key_env} was not given for its address, and is left out`,
+    )
+  }
+  return notes.length === 0 ? { entry } : { entry, note: notes.join('; ') }
 }
 
 export const modelEntry = (state: ControlReader, row: ModelRow): BootstrapModel => {

@@ -1,6 +1,7 @@
 // The provider kinds as the admin API and the seeder use them: by any of their names, and as a list.
 import { Nullable } from '../../domain/kernel/fields.ts'
-import type { ProviderFields } from '../../domain/registry/provider.ts'
+import { apiKeyEnvIsAllowed, type ProviderFields, type UsualBindings } from '../../domain/registry/provider.ts'
+import { bindingOf } from '../../domain/registry/secret-binding.ts'
 import { firstError } from '../../lib/schema/first-error.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import type { ProviderKind } from '../../providers/port.ts'
@@ -10,7 +11,46 @@ export interface KindTable {
   resolve(text: string): ProviderKind | null
   /** Canonical names, in the order of the documentation. */
   readonly names: readonly string[]
+  /** `security.env_bindings`: further variables that a provider may name. */
+  readonly envBindings?: readonly string[]
 }
+
+/** The usual variable of a kind, or that name with a suffix: `OPENAI_API_KEY_EU`. */
+const isUsual = (usual: string | null, name: string): boolean =>
+  usual !== null && (name === usual || (name.startsWith(`${usual}_`) && name.length > usual.length + 1))
+
+const PREFIX = /^PROVIDER_./
+
+const kindsOf = (variable: string, { names, resolve }: KindTable): ProviderKind[] =>
+  names.flatMap((name) => {
+    const kind = resolve(name)
+    return kind !== null && isUsual(kind.usualEnv, variable) ? [kind] : []
+  })
+
+/** Whether a provider may name this variable: others may hold secrets that are not for providers. */
+export const envIsAllowed = (variable: string, kinds: KindTable): boolean =>
+  apiKeyEnvIsAllowed(variable) &&
+  (PREFIX.test(variable) || kinds.envBindings?.includes(variable) === true || kindsOf(variable, kinds).length > 0)
+
+/** Why a provider may not name this variable; null: it may. */
+export const envProblem = (
+  variable: string | null | undefined,
+  kinds: KindTable,
+): { readonly message: string; readonly param: string } | null => {
+  if (variable == null || envIsAllowed(variable, kinds)) return null
+  const message =
+    `api_key_env cannot be "${variable}": it must be the usual variable of a kind (OPENAI_API_KEY, or with a suffix ` +
+    'OPENAI_API_KEY_EU), begin with PROVIDER_, or stand in security.env_bindings; GATEWAY_* and MASTER_KEY never'
+  return { message, param: 'api_key_env' }
+}
+
+/** Where any writer of providers may send the secret of a usual variable: to its kind at the address of that kind. */
+export const usualBindings =
+  (kinds: KindTable): UsualBindings =>
+  (variable) =>
+    kindsOf(variable, kinds).flatMap(({ kind, defaultBaseUrl }) =>
+      defaultBaseUrl === null ? [] : [bindingOf({ kind, base_url: defaultBaseUrl, options: {} })],
+    )
 
 /** Whether a kind needs an address: those that answer in process have none. */
 export const needsBaseUrl = (kind: ProviderKind): boolean => kind.script === undefined

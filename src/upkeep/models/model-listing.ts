@@ -1,5 +1,6 @@
 // Lists the models that a provider serves: one bounded call through the dialer, or none when its kind cannot list.
 import type { ProviderRow } from '../../domain/registry/provider.ts'
+import { withheldSecret } from '../../domain/registry/secret-binding.ts'
 import { type Dial, DialFailure } from '../../lib/http-client/http-client.ts'
 import type { ListedModel, ProviderKind, Target, UpstreamRequest } from '../../providers/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
@@ -92,7 +93,9 @@ export const listModels = async (
   }
   const secret = deps.secretOf(provider)
   if (kind.needsCredential && secret === null) {
-    throw new GatewayError('provider_unavailable', `the provider "${provider.name}" has no credential`)
+    const withheld = withheldSecret(provider)
+    const why = withheld === null ? 'has no credential' : `cannot be called: ${withheld}`
+    throw new GatewayError('provider_unavailable', `the provider "${provider.name}" ${why}`)
   }
   const { listing } = kind
   const target = targetOf(provider, kind, secret, deps.nowMs())

@@ -125,12 +125,12 @@ const gateway = startGateway({
       providers: [
         ...places.flatMap(({ url }, place) =>
           Array.from({ length: ROUNDS }, (_, round) => ({
-            ...{ name: nameOf(place, round), kind: 'openai_compatible', base_url: url, api_key_env: 'CANARY_API_KEY' },
+            ...{ name: nameOf(place, round), kind: 'openai_compatible', base_url: url, api_key_env: 'PROVIDER_CANARY' },
             models: [{ name: nameOf(place, round), priority: 1 }],
           })),
         ),
         {
-          ...{ name: 'good', kind: 'openai_compatible', base_url: good.url, api_key_env: 'CANARY_API_KEY' },
+          ...{ name: 'good', kind: 'openai_compatible', base_url: good.url, api_key_env: 'PROVIDER_CANARY' },
           models: models.map((name) => ({ name, priority: 2 })),
         },
       ],
@@ -142,7 +142,7 @@ const gateway = startGateway({
       ],
     },
   },
-  env: { CANARY_API_KEY: KEY, NODE_EXTRA_CA_CERTS: trusted },
+  env: { PROVIDER_CANARY: KEY, NODE_EXTRA_CA_CERTS: trusted },
 })
 await gateway.until('serving', 60_000)
 for (let seeded = 0; seeded < models.length; await Bun.sleep(50)) {

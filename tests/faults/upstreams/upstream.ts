@@ -24,7 +24,7 @@ const bootstrapOf = (cells: readonly Cell[], upstreams: MatrixUpstreams) => ({
       name: faultyName(index),
       kind: row.kind ?? 'openai_compatible',
       base_url: upstreams.baseUrl(row),
-      ...(row.kind === undefined ? {} : { api_key_env: 'MATRIX_API_KEY' }),
+      ...(row.kind === undefined ? {} : { api_key_env: 'PROVIDER_MATRIX' }),
       ...(row.timeoutMs === undefined ? {} : { timeout_ms: row.timeoutMs }),
       models: cells.filter((cell) => cell.row === row).map(({ model }) => ({ name: model, priority: 1 })),
     })),
@@ -109,7 +109,7 @@ const upstreams = startMatrixUpstreams(rows)
 const cells = cellsOf(rows)
 const gateway = startGateway({
   settings: { bootstrap: bootstrapOf(cells, upstreams), health: { probe_interval: 'off' } },
-  env: { MATRIX_API_KEY: 'sk-matrix-0123456789' },
+  env: { PROVIDER_MATRIX: 'sk-matrix-0123456789' },
 })
 await gateway.until('ready', 60_000)
 await untilSeeded(gateway, cells)

@@ -238,10 +238,10 @@ export const gatewayInFrontOf = (
     kind,
     base_url: baseUrl,
     options,
-    ...(secret === null ? {} : { api_key_env: `FAKE_${name.toUpperCase()}_API_KEY` }),
+    ...(secret === null ? {} : { api_key_env: `PROVIDER_${name.toUpperCase()}_API_KEY` }),
     models: [{ name, upstream_model: model, aliases: [`${name}-alias`] }],
   })),
   env: Object.fromEntries(
-    vendors.flatMap(({ name, secret }) => (secret === null ? [] : [[`FAKE_${name.toUpperCase()}_API_KEY`, secret]])),
+    vendors.flatMap(({ name, secret }) => (secret === null ? [] : [[`PROVIDER_${name.toUpperCase()}_API_KEY`, secret]])),
   ),
 })

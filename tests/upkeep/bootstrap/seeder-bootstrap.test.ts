@@ -43,18 +43,6 @@ describe('bootstrap', () => {
     ])
   })
 
-  test('makes a row again that the API deleted, while the settings list it', async () => {
-    const at = install()
-    at.env = env
-    await at.seed(settings)
-    const [provider] = rowsOf(at, 'providers')
-    at.log.apply([{ type: 'provider.deleted', data: { id: provider!.id } }])
-    expect(rowsOf(at, 'providers')).toEqual([])
-    await at.seed(settings)
-    expect(rowsOf(at, 'providers')).toMatchObject([{ name: 'local', managed_by: 'bootstrap' }])
-    expect(rowsOf(at, 'models').map(({ name }) => name)).toEqual(['a', 'b'])
-  })
-
   test('follows the settings until the API edits a row, which is never overwritten', async () => {
     const at = install()
     at.env = env

@@ -71,10 +71,10 @@ describe('the first start', () => {
 
 test('a variable that holds what no header can carry is told by its name, and not what it holds', async () => {
   const at = install()
-  at.env = { BAD_API_KEY: 'sk-of\ntwo lines', GOOD_API_KEY: 'sk-of-a-file\n' }
+  at.env = { PROVIDER_BAD: 'sk-of\ntwo lines', PROVIDER_GOOD: 'sk-of-a-file\n' }
   const provider = (name: string, api_key_env: string) => ({ name, kind: 'openai', api_key_env })
-  const { notes } = await at.seed({ providers: [provider('bad', 'BAD_API_KEY'), provider('good', 'GOOD_API_KEY')] })
-  expect(notes).toEqual(['bootstrap.providers "bad": what BAD_API_KEY holds cannot be sent in a header'])
+  const { notes } = await at.seed({ providers: [provider('bad', 'PROVIDER_BAD'), provider('good', 'PROVIDER_GOOD')] })
+  expect(notes).toEqual(['bootstrap.providers "bad": what PROVIDER_BAD holds cannot be sent in a header'])
 })
 
 describe('keys from the environment', () => {

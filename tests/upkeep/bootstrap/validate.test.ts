@@ -191,7 +191,7 @@ test('a wrong value stops every command that reads the settings', () => {
 })
 
 test('every section has entries that are refused, but for those of which the schema says all', () => {
-  const whole = ['tenants', 'tool_policies']
+  const whole = ['tenants', 'tool_policies', 'recreate']
   const { properties } = Bootstrap as unknown as { properties: object }
   expect([...new Set([...UNSOUND.map(([section]) => section), ...whole])].toSorted()).toEqual(
     Object.keys(properties).toSorted(),

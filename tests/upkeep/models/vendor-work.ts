@@ -36,6 +36,7 @@ const ROW: ProviderRow = {
   managed_by: 'api',
   base_url: null,
   ...PROVIDER_DEFAULTS,
+  env_bound_to: null,
   credential: null,
   created_at: '2026-01-01T00:00:00.000Z',
   updated_at: '2026-01-01T00:00:00.000Z',

@@ -1,9 +1,10 @@
 // The console's routes over an instance of a race, listening: the routes, the hashes and the data keys of a gateway,
 // for one round.
 import { Elysia } from 'elysia'
-import { clientsBehind } from '../../../../src/http/clients.ts'
+import { clientsBehind, notePeer } from '../../../../src/http/clients.ts'
 import { consoleAuthRoutes } from '../../../../src/http/console-auth.ts'
 import { errorResponse } from '../../../../src/http/envelope.ts'
+import { allowedHosts } from '../../../../src/http/host-check.ts'
 import { contextOf } from '../../../../src/http/request-context.ts'
 import { newId } from '../../../../src/lib/crypto/ids.ts'
 import { createPasswords } from '../../../../src/lib/crypto/passwords.ts'
@@ -47,12 +48,17 @@ export const openDoor = ({ live, queue }: Instance, dataKeys: DataKeyStore): Doo
   const deps = {
     appliedBy: async () => ({ applied: 1, instances: 1 }),
     ...{ live, sessions, newId, nowMs, cookieSecure: false, diagnostics: quiet, clients: clientsBehind([]) },
+    setup: {
+      ...{ isOff: false, token: '' },
+      hosts: allowedHosts({ listensOn: '127.0.0.1', allowed: [], publicUrl: null }),
+    },
     // No request carries a key.
     ...{ keys: { lookup: () => null }, lastUses: lastUses() },
     inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
     operators: createOperators({ live, dataKeys, passwords, guard, nameKeys }),
   }
   const app = new Elysia()
+    .onRequest(({ request, server }) => notePeer(request, server ?? undefined))
     .onError({ as: 'global' }, ({ error, request }) => errorResponse(error, contextOf(request)) as never)
     .use(consoleAuthRoutes(deps, () => {}))
     .listen({ hostname: '127.0.0.1', port: 0 })
