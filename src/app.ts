@@ -2,18 +2,21 @@
 // call it.
 import { Elysia } from 'elysia'
 import { type AdminDeps, adminRoutes, adminTable } from './http/admin/runner.ts'
-import { notePeer } from './http/clients.ts'
+import { notePeer, samePeer } from './http/clients.ts'
 import { authTable, type ConsoleDeps, consoleAuthRoutes } from './http/console-auth.ts'
+import { type Cors, corsFor } from './http/cors.ts'
 import type { DocumentOptions } from './http/docs/document.ts'
 import { docsRoutes } from './http/docs/routes.ts'
 import { schemaRoutes } from './http/docs/schema-routes.ts'
 import { errorResponse } from './http/envelope.ts'
 import { failureHandlers } from './http/failure-handlers.ts'
+import { requireAllowedHost } from './http/host-check.ts'
 import { chatHandler, hotRoutes, inferenceRoutes } from './http/inference.ts'
 import { gatewayMetrics, type MetricsDeps } from './http/metrics/metrics.ts'
 import { type OperationsDeps, operationsRoutes } from './http/operations.ts'
 import { admitWhileRoom } from './http/overload.ts'
 import { contextOf, elapsedMs, pathOf } from './http/request-context.ts'
+import { withSingleSlashes } from './http/slashes.ts'
 import { unknownRoute } from './http/unknown.ts'
 import { chatCompletions } from './inference/chat.ts'
 import type { InferenceDeps } from './inference/request/deps.ts'
@@ -28,6 +31,9 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
   OperationsDeps &
   Pick<MetricsDeps, 'instanceCounts' | 'telemetry'> & {
     readonly adminEnabled: boolean
+    readonly setup: ConsoleDeps['setup']
+    /** `server.cors_origins`. */
+    readonly corsOrigins: readonly string[]
     /** Admits chat completions while there is room. Without it, all are admitted. */
     readonly gate?: LoadGate
   }
@@ -72,7 +78,9 @@ export const createApp = (deps: AppDeps): App => {
   const chat = chatCompletions(inference)
   const complete = admitWhileRoom(chatHandler(chat, inference), gate)
   const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
-  const hot = hotRoutes((request) => (isStopping ? lastChat(request) : complete(request)))
+  const cors = corsFor(deps.corsOrigins)
+  const plain = hotRoutes((request) => (isStopping ? lastChat(request) : complete(request)))
+  const hot = cors === null ? plain : plain.map(cors.hot)
   // Otherwise Elysia looks for the path from the eleventh character of the URL on: with a host of three letters the
   // path begins before it.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
@@ -88,16 +96,14 @@ export const createApp = (deps: AppDeps): App => {
   const unknown = unknownRoute(routes.routes)
   routes.compile()
 
-  const answer = (request: Request, peers?: Peers): Response | Promise<Response> => {
-    notePeer(request, peers)
-    return request.method === 'HEAD' ? head(request, routes.fetch) : routes.fetch(request)
-  }
+  const answer = entrance(deps, cors, routes.fetch)
   /** A chat completion is refused by the chat handler itself, so that it leaves an outcome. */
   const closingAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
     const path = pathOf(request)
     const isHot = hot.some((route) => request.method === route.method && path === route.path)
     const isRefused = !READS.has(request.method) && !isHot
-    const response = isRefused ? errorResponse(stopping(), contextOf(request)) : await answer(request, peers)
+    const refusal = () => errorResponse(stopping(), contextOf(request))
+    const response = isRefused ? (cors?.opened(request, refusal()) ?? refusal()) : await answer(request, peers)
     response.headers.set('connection', 'close')
     return response
   }
@@ -112,6 +118,31 @@ export const createApp = (deps: AppDeps): App => {
       chat.active.close()
     },
     drain: (timeoutMs) => chat.active.drain(timeoutMs),
+  }
+}
+
+/** What every request passes before its route is looked for: its host, its slashes, and of a page its origin. */
+const entrance = (
+  deps: AppDeps,
+  cors: Cors | null,
+  route: (request: Request) => Response | Promise<Response>,
+): App['fetch'] => {
+  const routed = (request: Request): Response | Promise<Response> => {
+    try {
+      if (deps.adminEnabled) requireAllowedHost(request, deps.clients, deps.setup.hosts)
+      const meant = withSingleSlashes(request, deps)
+      return meant.method === 'HEAD' ? head(meant, route) : route(meant)
+    } catch (error) {
+      return errorResponse(error, contextOf(request))
+    }
+  }
+  return (request, peers) => {
+    notePeer(request, peers)
+    if (cors === null) return routed(request)
+    const response = cors.preflight(request) ?? routed(request)
+    return response instanceof Promise
+      ? response.then((whole) => cors.opened(request, whole))
+      : cors.opened(request, response)
   }
 }
 
@@ -134,7 +165,9 @@ const head = async (
   request: Request,
   answer: (request: Request) => Response | Promise<Response>,
 ): Promise<Response> => {
-  const { status, headers, body } = await answer(new Request(request.url, { headers: request.headers }))
+  const made = new Request(request.url, { headers: request.headers })
+  samePeer(request, made)
+  const { status, headers, body } = await answer(made)
   await body?.cancel()
   return new Response(null, { status, headers })
 }

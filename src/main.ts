@@ -17,7 +17,7 @@ import { type Outcomes, openOutcomes } from './composition/outcomes.ts'
 import { openWork } from './composition/provider-work.ts'
 import { readRoutes } from './composition/read-routes.ts'
 import { checkKeys, seedUntilDone } from './composition/seeding.ts'
-import { type Environment, isKafka, KIND_TABLE, masterKeysFor, prepareDataDir } from './composition/settings.ts'
+import { type Environment, isKafka, kindTableOf, masterKeysFor, prepareDataDir } from './composition/settings.ts'
 import { Stack } from './composition/shutdown-stack.ts'
 import { openTracing, type Tracing, telemetryOf } from './composition/telemetry.ts'
 import { allowsPrivate, type Config, settingMs } from './config/schema.ts'
@@ -34,7 +34,7 @@ import type { Budgets } from './state/budgets/budgets.ts'
 import { providerSecret } from './state/indexes/catalogue.ts'
 import { lastUses } from './state/indexes/last-uses.ts'
 import type { SeedReport } from './upkeep/bootstrap/step.ts'
-import type { KindTable } from './upkeep/models/kind-table.ts'
+import { envIsAllowed, type KindTable } from './upkeep/models/kind-table.ts'
 import { type ModelCatalogue, modelCatalogue } from './upkeep/models/model-listing.ts'
 import type { ProviderWork } from './upkeep/models/provider-work.ts'
 import { type EgressWatch, watchEgress } from './upkeep/watch/egress-watch.ts'
@@ -59,6 +59,8 @@ export interface Gateway {
   readonly seeded: Promise<SeedReport> | null
   /** The name of a model that can be called now, or null. */
   someModel(): string | null
+  /** Where the first operator can be made, with the token that this takes from elsewhere; null: it is made, or off. */
+  setupLink(): string | null
   /** Lets no more in, waits for what is in flight, then ends everything in the reverse order. */
   stop(): Promise<void>
 }
@@ -119,7 +121,13 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     listener.serve(app)
     diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()
-    return { url: listener.url, seeded, someModel: () => someModel(control), stop: () => started.stop() }
+    return {
+      url: listener.url,
+      seeded,
+      someModel: () => someModel(control),
+      setupLink: () => parts.console.setupLink(listener.url),
+      stop: () => started.stop(),
+    }
   } catch (error) {
     await started.stop()
     throw withRoom(config, error)
@@ -154,8 +162,10 @@ const openParts = (
   const { config, env, diagnostics, control, outcomes, budgets } = opened
   const egress = watchEgress(diagnostics, Date.now)
   const dialer = createDialer({ allowPrivate: allowsPrivate(config), onPrivate: egress.blocked })
-  const kindTable = KIND_TABLE
-  const secretOf = (provider: ProviderRow) => providerSecret(provider, { env, diagnostics, dataKeys: control.dataKeys })
+  const kindTable = kindTableOf(config)
+  const mayName = (name: string) => envIsAllowed(name, kindTable)
+  const secrets = { env, envIsAllowed: mayName, diagnostics, dataKeys: control.dataKeys }
+  const secretOf = (provider: ProviderRow) => providerSecret(provider, secrets)
   const catalogueOfModels = modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now })
   const health = openHealthParts({ ...opened, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
   const providerWork = openWork({
@@ -249,6 +259,7 @@ const appDeps = (parts: Parts): AppDeps => {
       ...systemRoutesOf({ ...parts, version: VERSION }, operations),
     ],
     adminEnabled: config.admin.enabled,
+    corsOrigins: config.server.cors_origins,
     prometheusEnabled: config.telemetry.prometheus_enabled,
     docsEnabled: config.server.docs,
     ...telemetryOf(parts),

@@ -102,6 +102,9 @@ const announce = (gateway: Gateway, { minted, working }: SeedReport, { loaded, p
     for (const { name, plaintext } of minted) print(`  ${name.padEnd(width)}  ${plaintext}`)
     print('\nThese keys are shown this once; only their digests are kept.')
   }
+  const setup = gateway.setupLink()
+  if (setup !== null)
+    print(`\nThe first operator is made once, here: POST {"username", "password", "confirm"}\n  ${setup}`)
   // The key of a variable may have been rotated, or revoked.
   const scopesOf = (name: string) => working.find(({ variable }) => variable === name)?.scopes
   const mayCall = scopesOf(INFERENCE_VARIABLE)?.some((scope) => scope === 'inference' || scope === '*') === true

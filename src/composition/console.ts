@@ -4,6 +4,8 @@ import type { LoginEvent } from '../domain/access/login.ts'
 import { setupIsOpen } from '../domain/access/setup.ts'
 import { clientsBehind } from '../http/clients.ts'
 import type { ConsoleDeps } from '../http/console-auth.ts'
+import { allowedHosts } from '../http/host-check.ts'
+import { type SetupDoor, setupLink, setupTokenOf } from '../http/setup-door.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { createPasswords } from '../lib/crypto/passwords.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
@@ -16,8 +18,10 @@ import type { ControlPlane } from './control-plane.ts'
 import type { Outcomes } from './outcomes.ts'
 
 export interface ConsoleParts {
-  readonly deps: Pick<ConsoleDeps, 'sessions' | 'operators' | 'clients' | 'cookieSecure' | 'diagnostics'>
+  readonly deps: Pick<ConsoleDeps, 'sessions' | 'operators' | 'clients' | 'cookieSecure' | 'setup' | 'diagnostics'>
   readonly failures: FailedLogins
+  /** The link of the first set-up, by which this machine or `server.public_url` reaches it; null: it is not open. */
+  setupLink(url: string): string | null
   close(): void
 }
 
@@ -47,21 +51,32 @@ export const openConsole = ({ config, control, outcomes, diagnostics, announce }
   const operators = createOperators({ live, dataKeys, passwords: createPasswords(), guard, nameKeys: [...nameKeys] })
   const sessions = createSessions({ live, commit: commits.commit, newId, nowMs, diagnostics })
   const clients = clientsBehind(config.server.trusted_proxies)
+  const setup = setupDoorOf(config, installation)
   void warnOfOpenSetup(config, live, diagnostics)
   return {
-    deps: { sessions, operators, clients, cookieSecure: config.cookie_secure, diagnostics },
+    deps: { sessions, operators, clients, cookieSecure: config.cookie_secure, setup, diagnostics },
     failures,
+    setupLink(url) {
+      const isOpen = config.admin.enabled && !setup.isOff && live.status().serves && setupIsOpen(live.control)
+      return isOpen ? setupLink(config.server.public_url ?? url, setup) : null
+    },
     close: () => sessions.stop(),
   }
 }
 
-/** The first client that reaches the port would become the first operator. */
+const setupDoorOf = ({ server, setup }: Config, installation: ControlPlane['installation']): SetupDoor => ({
+  isOff: setup === 'off',
+  token: setupTokenOf(installation.idempotency),
+  hosts: allowedHosts({ listensOn: server.host, allowed: server.allowed_hosts, publicUrl: server.public_url }),
+})
+
+/** Others can reach the port, and set-up waits for the token that the start prints. */
 const warnOfOpenSetup = async (
-  { admin, server }: Config,
+  { admin, server, setup }: Config,
   live: ControlPlane['live'],
   diagnostics: Diagnostics,
 ): Promise<void> => {
-  if (!admin.enabled || isLoopback(server.host)) return
+  if (!admin.enabled || setup === 'off' || isLoopback(server.host)) return
   try {
     await live.ready()
   } catch {
@@ -69,7 +84,9 @@ const warnOfOpenSetup = async (
   }
   if (setupIsOpen(live.control))
     diagnostics.warn('setup_open', {
-      mend: 'POST /admin/v1/auth/setup makes the first operator: do it before others can',
+      mend:
+        'the link that the start prints makes the first operator; GATEWAY_SETUP=off closes set-up where keys are used ' +
+        'alone',
     })
 }
 

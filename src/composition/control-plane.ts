@@ -34,8 +34,9 @@ import type { LiveChain } from '../state/live-chain.ts'
 import type { KeyIndex } from '../state/port.ts'
 import { notePositions } from '../state/position-witness.ts'
 import { storeRecords } from '../state/restore/record-keeper.ts'
+import { envIsAllowed } from '../upkeep/models/kind-table.ts'
 import { installationKeysAtStart, keepInstallationKeys } from './installation.ts'
-import { type Environment, isKafka, logSettings } from './settings.ts'
+import { type Environment, isKafka, kindTableOf, logSettings } from './settings.ts'
 
 export interface ControlPlane {
   readonly log: EventLog
@@ -103,7 +104,9 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     () => keepInstallationKeys(dataKeys, installation, diagnostics),
     () => {}, // refused: reported above
   )
-  const catalogue = openCatalogue({ live, dataKeys, env, kinds: KINDS, diagnostics })
+  const kindTable = kindTableOf(config)
+  const mayName = (name: string) => envIsAllowed(name, kindTable)
+  const catalogue = openCatalogue({ live, dataKeys, env, envIsAllowed: mayName, kinds: KINDS, diagnostics })
   const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
   const stopSweep = startDataKeySweep({ live, dataKeys, diagnostics })
   const threadLog = { ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') }

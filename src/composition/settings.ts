@@ -23,6 +23,12 @@ const HOUR_MS = 3_600_000
 /** The kinds of this build. */
 export const KIND_TABLE: KindTable = { resolve: kindOf, names: [...KINDS.keys()] }
 
+/** The kinds with the variables that these settings allow. */
+export const kindTableOf = ({ security }: Pick<Config, 'security'>): KindTable => ({
+  ...KIND_TABLE,
+  envBindings: security.env_bindings,
+})
+
 /**
  * `gateway.yaml` of the working directory, or the file that `GATEWAY_CONFIG` names, and the environment. Throws
  * ConfigError.
@@ -30,7 +36,7 @@ export const KIND_TABLE: KindTable = { resolve: kindOf, names: [...KINDS.keys()]
 export const loadSettings = (env: Environment): LoadedConfig => {
   const { placeOf, ...loaded } = readSettings(env)
   const bootstrap = checkBootstrap(loaded.config.bootstrap)
-  const problem = bootstrap.ok ? bootstrapProblem(bootstrap.value, KIND_TABLE) : bootstrap.error
+  const problem = bootstrap.ok ? bootstrapProblem(bootstrap.value, kindTableOf(loaded.config)) : bootstrap.error
   // A problem begins with its path.
   if (problem !== null)
     throw new ConfigError(`${placeOf(/^[^\s:]*/.exec(problem)![0]) ?? loaded.origins.get('bootstrap')}: ${problem}`)

@@ -1,6 +1,7 @@
 // Checks of addresses in the settings, before any connection: a slip stops the start with its key, and not later with a
 // client's own message.
 import { headerPairs } from '../lib/http/header-pairs.ts'
+import { hostNameOf } from '../lib/http/host-names.ts'
 import { hostPort } from '../lib/http/host-port.ts'
 import { FormatRegistry } from '../lib/schema/schema.ts'
 
@@ -50,6 +51,26 @@ const isHost = (text: string): boolean => /^\w([\w.-]*[\w.])?$/.test(text) || is
 
 const isIpv6 = (text: string): boolean => /^[\da-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`)
 
+/** An origin as browsers send it: `https://app.example.com`, `http://localhost:3000`; or `*`. */
+const isOrigin = (text: string): boolean => {
+  if (text === '*') return true
+  const url = urlOf(text, ['http:', 'https:'])
+  return url !== null && url.origin === text && hostNameOf(url.host) !== null
+}
+
+/** An http or https URL without user, query and fragment. */
+const isPublicUrl = (text: string): boolean => {
+  const url = urlOf(text, ['http:', 'https:'])
+  return url !== null && url.hostname !== '' && url.username === '' && url.password === '' && !/[?#]/.test(text)
+}
+
+FormatRegistry.Set('gateway-origin', isOrigin)
+FormatRegistry.Set('gateway-public-url', isPublicUrl)
+FormatRegistry.Set('gateway-allowed-host', (text) => hostNameOf(text) !== null)
+FormatRegistry.Set(
+  'gateway-env-binding',
+  (text) => /^[A-Za-z_]\w*$/.test(text) && !/^(?:GATEWAY_.*|MASTER_KEY)$/i.test(text),
+)
 FormatRegistry.Set('gateway-postgres-url', isPostgresUrl)
 FormatRegistry.Set('gateway-redis-url', isRedisUrl)
 FormatRegistry.Set('gateway-collector-url', isCollectorUrl)

@@ -135,6 +135,20 @@ export const ConfigSchema = section({
       maxItems: 8,
       secret: true,
     }),
+    env_bindings: texts({
+      default: [],
+      description:
+        'Environment variables that a provider may name in `api_key_env`, beside the usual ones of the kinds and ' +
+        '`PROVIDER_*`.',
+      format: 'gateway-env-binding',
+      expects: 'a list of names of variables, never GATEWAY_* and MASTER_KEY',
+    }),
+  }),
+  setup: choice(['on', 'off'], {
+    default: 'on',
+    description:
+      'Whether the first operator can still be made at `/admin/v1/auth/setup`. `off` for installations that use ' +
+      'keys alone.',
   }),
   auth: Auth,
   admin: section({ enabled: flag({ default: true, description: 'Serve `/admin/v1`.' }) }),

@@ -7,6 +7,7 @@ import {
   durationOrOff,
   flag,
   MOST_DURATION,
+  optional,
   section,
   text,
   texts,
@@ -37,6 +38,28 @@ export const Server = section({
     description:
       'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, ' +
       'and for the session cookie.',
+  }),
+  allowed_hosts: texts({
+    default: [],
+    description:
+      'Names, with or without a port, by which `/admin/v1` may be addressed, beside those of loopback, the address ' +
+      'listened on and `server.public_url`. Other names are 403 once one is set, and always while `server.host` is ' +
+      'loopback.',
+    format: 'gateway-allowed-host',
+    expects: 'a list of names such as gateway.example.com or gateway.example.com:8443, without a scheme',
+  }),
+  public_url: optional({
+    description: 'URL by which clients reach the gateway: its name is allowed, and the start prints links with it.',
+    format: 'gateway-public-url',
+    expects: 'a URL such as https://gateway.example.com, without user, query and fragment',
+  }),
+  cors_origins: texts({
+    default: [],
+    description:
+      'Origins of web pages that may call `/v1` from a browser, as browsers send them, or `*` for all. Never holds ' +
+      'for `/admin/v1`.',
+    format: 'gateway-origin',
+    expects: 'a list of origins such as https://app.example.com, without a path, or *',
   }),
   docs: flag({ default: true, description: 'Serve `/openapi.json`, `/docs` and `/schemas`, to anybody.' }),
   drain: duration('0s', MOST_DURATION, {

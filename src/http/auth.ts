@@ -1,6 +1,7 @@
 // Authenticates and authorises callers of the admin API: keys as on the inference surface, then scopes, then tenants.
 
 import type { SessionRow } from '../domain/access/session.ts'
+import type { ControlReader } from '../domain/control.ts'
 import type { Actor } from '../domain/kernel/decision.ts'
 import { Rejection } from '../domain/kernel/rejection.ts'
 import { type AuthenticateDeps, authenticate, requireFresh, requireState } from '../entry/authenticate.ts'
@@ -58,7 +59,7 @@ export const adminPrincipalOf = (headers: Headers, deps: SessionDeps, atMs: numb
 
 const operatorOf = (session: SessionRow, { live }: SessionDeps): Principal => {
   // Routes that need a tenant, when none is named, use the default tenant.
-  const [tenantId = ''] = live.control.table('tenants').find('slug', 'default')
+  const [tenantId = ''] = live.control.table('tenants').find('slug', OWN_TENANT)
   return { actor: { type: 'operator', id: session.operator_id }, tenantId, scopes: SUPERUSER, sessionId: session.id }
 }
 
@@ -100,13 +101,44 @@ export const requireOneOf = (principal: Principal, scopes: readonly string[]): v
 export const seesTenant = (principal: Principal, tenantId: string | null): boolean =>
   tenantId === null || isSuperuser(principal) || principal.tenantId === tenantId
 
+/** The tenant of the installation itself. */
+const OWN_TENANT = 'default'
+
+/** Whether the caller writes what holds for every tenant: with `*`, or with a key of the tenant `default`. */
+export const writesForAll = (principal: Principal, state: ControlReader): boolean =>
+  isSuperuser(principal) || state.table('tenants').find('slug', OWN_TENANT).includes(principal.tenantId)
+
+/**
+ * Throws 403 for a write of what holds for every tenant by a key of one of the others, whatever its scopes: its
+ * requests would steer those of all.
+ */
+export const requireForAll = (principal: Principal, state: ControlReader, param: string | null = null): void => {
+  if (writesForAll(principal, state)) return
+  throw new Rejection(
+    'forbidden',
+    'this holds for every tenant: it needs a key of the tenant "default", or one with the scope "*"',
+    param,
+  )
+}
+
+/** The same for a row that belongs to no tenant. */
+export const requireOwnerWrites = (principal: Principal, state: ControlReader, owner: string | null): void => {
+  if (owner === null) requireForAll(principal, state)
+}
+
 /**
  * The owner of what a caller creates: its own tenant when it names none; no tenant (global, null) when it sends null,
- * and for `*` when it sends nothing.
+ * and for `*` when it sends nothing. Throws 403 for a caller that may not write global things.
  */
-export const ownerFor = (principal: Principal, tenantId: string | null | undefined): string | null => {
-  if (tenantId === null || (tenantId === undefined && isSuperuser(principal))) return null
-  return tenantFor(principal, tenantId)
+export const ownerFor = (
+  principal: Principal,
+  tenantId: string | null | undefined,
+  state: ControlReader,
+): string | null => {
+  const isGlobal = tenantId === null || (tenantId === undefined && isSuperuser(principal))
+  if (!isGlobal) return tenantFor(principal, tenantId)
+  requireForAll(principal, state, 'tenant_id')
+  return null
 }
 
 /** The tenant that a caller refers to: its own when it names none. Another tenant does not exist for it (404). */

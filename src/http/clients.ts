@@ -1,5 +1,6 @@
 // Where a request comes from: the other end of its connection, or what a trusted proxy forwards about it.
 import { type Forwarded, forwardedBy } from '../lib/http/forwarded.ts'
+import { isLoopbackName } from '../lib/http/host-names.ts'
 import type { Peers } from '../lib/http-server/http-server.ts'
 
 const peers = new WeakMap<Request, string>()
@@ -16,6 +17,24 @@ export interface Client {
   readonly tls: boolean
   /** The host names, in lower case and with their ports, by which the client may have addressed the gateway. */
   readonly hosts: readonly string[]
+  /** The hosts that it certainly addressed: of a trusted proxy the forwarded one, else all that the request names. */
+  readonly addressed: readonly string[]
+  /** It is on this machine: its address is loopback, and no header shows an unknown proxy in between. */
+  readonly isLocal: boolean
+}
+
+/** Whether a header says that a proxy forwards the request. */
+const isForwarded = (headers: Headers): boolean =>
+  headers.has('x-forwarded-for') ||
+  headers.has('x-forwarded-host') ||
+  headers.has('x-real-ip') ||
+  headers.has('forwarded') ||
+  headers.has('via')
+
+/** Passes on what is known of a request to one that is made of it. */
+export const samePeer = (request: Request, made: Request): void => {
+  const address = peers.get(request)
+  if (address !== undefined) peers.set(made, address)
 }
 
 export type Clients = (request: Request) => Client
@@ -24,9 +43,13 @@ export type Clients = (request: Request) => Client
 export const clientsBehind = (trusted: readonly string[]): Clients => {
   const forwarded = forwardedBy(trusted)
   return (request) => {
-    const { address, tls, host }: Forwarded = forwarded(peers.get(request) ?? null, request.headers)
+    const { headers } = request
+    const { address, tls, host, isProxied }: Forwarded = forwarded(peers.get(request) ?? null, headers)
     const url = new URL(request.url)
     const hosts = host === null ? [url.host] : [url.host, host.toLowerCase()]
-    return { address, tls: tls || url.protocol === 'https:', hosts }
+    const named = headers.get('host')
+    const addressed = host === null ? [url.host, ...(named === null ? [] : [named])] : [host]
+    const isLocal = isLoopbackName(address) && (isProxied || !isForwarded(headers))
+    return { address, tls: tls || url.protocol === 'https:', hosts, addressed, isLocal }
   }
 }

@@ -22,7 +22,8 @@ import type { Client } from './clients.ts'
 import { identityHeaders } from './envelope.ts'
 import { contextOf } from './request-context.ts'
 import { type AppliedDeps, MIN_REVISION, reachMinRevision, revisionHeaders } from './revision.ts'
-import { isSameOrigin, requireOwnPage, sessionCookie } from './session-cookie.ts'
+import { isSameOrigin, requireOwnForm, sessionCookie } from './session-cookie.ts'
+import { needsToken, requireSetupToken, type SetupDoor } from './setup-door.ts'
 
 const PREFIX = '/admin/v1/auth'
 const BODY_LIMIT_BYTES = 16_384
@@ -44,6 +45,7 @@ export interface ConsoleDeps extends SessionDeps, AppliedDeps {
   readonly operators: Operators
   /** Mark every session cookie `Secure`. */
   readonly cookieSecure: boolean
+  readonly setup: SetupDoor
   readonly diagnostics: Diagnostics
   newId(prefix: IdPrefix): string
   nowMs(): number
@@ -95,13 +97,14 @@ const state = (deps: ConsoleDeps): AuthRoute => ({
   bodySchema: null,
   successStatus: 200,
   refuse: () => requireState(deps.live),
-  handle({ request }) {
+  handle({ request, client }) {
     const session = sessionOf(request.headers, deps)
     const row = session === null ? undefined : deps.live.control.table('operators').get(session.operator_id)
     const username = row === undefined ? null : deps.operators.usernameOf(row)
     const shown = username === null ? {} : { username }
-    const body = { setup_required: setupIsOpen(deps.live.control), authenticated: session !== null, ...shown }
-    return { body: { ...body, policy: PASSWORD_POLICY } }
+    const isOpen = !deps.setup.isOff && setupIsOpen(deps.live.control)
+    const setup = { setup_required: isOpen, setup_token_required: isOpen && needsToken(client, deps.setup) }
+    return { body: { ...setup, authenticated: session !== null, ...shown, policy: PASSWORD_POLICY } }
   },
 })
 
@@ -122,12 +125,16 @@ const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
     successStatus: 201,
     refuse({ request, client }) {
       requireState(deps.live)
-      if (!setupIsOpen(deps.live.control)) {
+      try {
+        if (deps.setup.isOff) throw setupIsOff()
+        if (!setupIsOpen(deps.live.control)) throw setupClosed()
+        requireSetupToken(request, client, deps.setup)
+      } catch (error) {
         count('setup_refused')
-        throw setupClosed()
+        throw error
       }
       requireNotFrozen(deps.live.control)
-      requireOwnPage(request, client)
+      requireOwnForm(request, client)
     },
     async handle({ body }) {
       const { username, password, confirm } = body as Static<typeof SetupBody>
@@ -153,6 +160,8 @@ const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
   }
 }
 
+const setupIsOff = (): Rejection => new Rejection('forbidden', 'set-up is switched off by the setting "setup"')
+
 /** Error of a failed login: one text for an unknown username and a wrong password. */
 const wrongCredentials = (): GatewayError =>
   new GatewayError('authentication_error', 'the username or the password is not right')
@@ -165,7 +174,7 @@ const logIn = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
   successStatus: 200,
   refuse({ request, client }) {
     requireState(deps.live)
-    requireOwnPage(request, client)
+    requireOwnForm(request, client)
   },
   async handle({ request, client, body }) {
     const { username, password } = body as Static<typeof LoginBody>

@@ -44,6 +44,11 @@ export const contextOf = (request: Request): Identity => {
   return identity
 }
 
+/** Gives a request that is made of another one its identity. */
+export const sameContext = (request: Request, made: Request): void => {
+  contexts.set(made, contextOf(request))
+}
+
 /** Whole milliseconds since arrival. */
 export const elapsedMs = (identity: Identity): number => Math.max(0, Math.round(performance.now() - identity.startedMs))
 

@@ -57,20 +57,34 @@ export const requireProvenOwnPage = (request: Request, client: Client): void => 
   requireOwnPage(request, client)
 }
 
+const otherSite = ({ headers }: Request, message: string): GatewayError =>
+  new GatewayError('permission_error', message, {
+    param: headers.has('sec-fetch-site') ? 'Sec-Fetch-Site' : 'Origin',
+  })
+
 /**
  * Throws 403 for a request with a session cookie that another site may have caused. A read changes nothing and shows
  * nothing to other sites.
  */
-export const requireOwnPage = (request: Request, client: Client): void => {
-  if (isRead(request)) return
-  if (!isSameOrigin(request, client)) {
-    throw new GatewayError('permission_error', 'a session of the console changes nothing from another site', {
-      param: request.headers.has('sec-fetch-site') ? 'Sec-Fetch-Site' : 'Origin',
-    })
-  }
+const requireOwnPage = (request: Request, client: Client): void => {
+  if (!isSameOrigin(request, client))
+    throw otherSite(request, 'a session of the console changes nothing from another site')
   if (hasBody(request) && !isJson(request.headers.get('content-type'))) {
     throw new GatewayError('permission_error', 'with a session the body must be `application/json`', {
       param: 'Content-Type',
     })
   }
+}
+
+/**
+ * Throws 403 for a set-up or a login that another site may have caused, and 415 for a body that is not declared as
+ * JSON: a form of another site can send no other.
+ */
+export const requireOwnForm = (request: Request, client: Client): void => {
+  if (!isSameOrigin(request, client)) throw otherSite(request, 'only the own page of the gateway signs in or sets up')
+  if (!hasBody(request) || isJson(request.headers.get('content-type'))) return
+  throw new GatewayError('invalid_request', 'the body must be `application/json`', {
+    status: 415,
+    param: 'Content-Type',
+  })
 }

@@ -157,6 +157,7 @@ export const testGateway = (
     telemetry?: Telemetry
     traces?: Traces
     gate?: LoadGate
+    corsOrigins?: readonly string[]
   } = {},
 ): TestGateway => {
   const state = new ControlState()
@@ -242,6 +243,7 @@ export const testGateway = (
     inference: { ...INFERENCE_DEFAULTS, ...options.inference },
     ...operations(options),
     ...NO_ADMIN,
+    corsOrigins: options.corsOrigins ?? [],
     telemetry: options.telemetry,
     traces: options.traces ?? null,
     ...(options.gate && { gate: options.gate }),

@@ -18,14 +18,16 @@ export const Paging = {
 /** A whole number of the query, or the default. Throws 400 naming the parameter. */
 export const wholeOf = (text: string | undefined, name: string, least: number, otherwise: number): number => {
   if (text === undefined) return otherwise
-  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  if (value > Number.MAX_SAFE_INTEGER)
+    throw new GatewayError('invalid_request', `"${name}" may be at most ${Number.MAX_SAFE_INTEGER}`, { param: name })
   if (value >= least) return value
   throw new GatewayError('invalid_request', `"${name}" must be a whole number of at least ${least}`, { param: name })
 }
 
 /** A `limit`; one above the most is clamped, however many digits it has. */
 export const limitOf = (text: string | undefined, otherwise: number, most: number): number =>
-  text !== undefined && /^[1-9]\d{15,}$/.test(text) ? most : Math.min(wholeOf(text, 'limit', 1, otherwise), most)
+  text !== undefined && /^0*[1-9]\d{15,}$/.test(text) ? most : Math.min(wholeOf(text, 'limit', 1, otherwise), most)
 
 /** The page of a query. */
 export const pageOf = (

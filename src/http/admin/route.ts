@@ -77,6 +77,8 @@ export interface AdminRoute {
   readonly events: boolean
   /** A write that is allowed while the configuration is frozen. */
   readonly whileFrozen: boolean
+  /** A write of what holds for every tenant: with `*`, or with a key of the tenant `default`. */
+  readonly forAll: boolean
   /** Takes `as_of`. Null: reads of the configuration do (`withPast`). False: this read has no past. */
   readonly past: boolean | null
   handle(call: AdminCall): AdminResponse | Promise<AdminResponse>
@@ -104,6 +106,7 @@ interface RouteSettings<Path extends string, Body extends TSchema, Query extends
   readonly whole?: true
   readonly events?: true
   readonly whileFrozen?: boolean
+  readonly forAll?: true
   readonly past?: false
   handle(call: AdminCall<Static<Body>, Static<Query>, ParamsOf<Path>>): AdminResponse | Promise<AdminResponse>
 }
@@ -129,6 +132,7 @@ export const route = <Path extends string, Body extends TSchema, Query extends T
   whole: settings.whole ?? false,
   events: settings.events ?? false,
   whileFrozen: settings.whileFrozen ?? false,
+  forAll: settings.forAll ?? false,
   past: settings.past ?? null,
   handle: settings.handle as AdminRoute['handle'],
 })

@@ -14,6 +14,7 @@ import {
   adminPrincipalOf,
   type Principal,
   principalNow,
+  requireForAll,
   requireOneOf,
   requireOwnPageWrite,
   type SessionDeps,
@@ -225,6 +226,7 @@ const run = async (route: AdminRoute, request: Request, rawParams: RawParams, de
   const principal = await authenticated(request, deps)
   requireOwnPageWrite(principal, request, deps)
   requireOneOf(principal, route.scopes)
+  if (route.forAll) requireForAll(principal, deps.live.control)
   refuseWhileFrozen(route, principal, deps)
   const url = new URL(request.url)
   const params = decodedParams(rawParams)

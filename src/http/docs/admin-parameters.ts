@@ -13,6 +13,15 @@ const query = (name: string, schema: TSchema | Node, description: string): Node 
 
 const Revision = t.String({ pattern: '^[0-9a-f]{64}$' })
 
+const KEEP = header(
+  'X-Gateway-Keep-Credential',
+  { type: 'string', enum: ['true', 'false'], default: 'false' },
+  'The secrets of the provider go along to another kind or address; needs `*`.',
+)
+/** A change of a provider's kind or address. */
+const moves = ({ method, path }: AdminRoute): boolean =>
+  path === '/providers/:id' && (method === 'PUT' || method === 'PATCH')
+
 /** The shared parameters by the names of their components. */
 export const SHARED_PARAMETERS: Readonly<Record<string, Node>> = {
   RequestId: REQUEST_ID,
@@ -129,5 +138,6 @@ export const templateOf = (path: string): string => path.replaceAll(/:(\w+)/g, '
 export const parametersOf = (route: AdminRoute): readonly Node[] => {
   const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => idOf(route.path, name!))
   const writing = route.method === 'GET' ? [] : ['IdempotencyKey', 'IfMatch']
-  return [...inPath, ...queryParameters(route), ...['MinRevision', ...writing, 'RequestId'].map(parameter)]
+  const own = moves(route) ? [KEEP] : []
+  return [...inPath, ...queryParameters(route), ...own, ...['MinRevision', ...writing, 'RequestId'].map(parameter)]
 }

@@ -4,7 +4,7 @@ import { t } from '../../lib/schema/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
 import { EXAMPLES } from './examples.ts'
 import { describedFields } from './fields.ts'
-import { failure, IDENTITY, json, type Node, open, required, text, WRITTEN } from './parts.ts'
+import { failure, header, IDENTITY, json, type Node, open, required, text, WRITTEN } from './parts.ts'
 
 const PREFIX = '/admin/v1/auth'
 
@@ -15,6 +15,7 @@ const Session = t.Object({
 })
 const State = t.Object({
   setup_required: t.Boolean(),
+  setup_token_required: t.Boolean({ description: 'whether set-up takes the token that the start prints' }),
   authenticated: t.Boolean(),
   username: t.Optional(t.String()),
   policy: t.Object(
@@ -44,7 +45,7 @@ interface About {
 const ABOUT: Readonly<Record<string, About>> = {
   '/state': {
     answer: State,
-    example: { setup_required: true, authenticated: false, policy: PASSWORD_POLICY },
+    example: { setup_required: true, setup_token_required: false, authenticated: false, policy: PASSWORD_POLICY },
     failures: [503],
   },
   '/setup': { answer: Session, example: SIGNED_IN, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
@@ -52,6 +53,13 @@ const ABOUT: Readonly<Record<string, About>> = {
   '/logout': { failures: [503, 504], cookie: true },
   '/me': { answer: Session, example: SIGNED_IN, failures: [400, 401, 503, 504], cookie: true },
 }
+
+const TOKEN_USE = 'From another machine, or under another name, set-up needs the token that the start prints.'
+/** Either of them. */
+const SETUP_TOKEN: readonly Node[] = [
+  header('X-Gateway-Setup-Token', t.String(), TOKEN_USE),
+  { name: 'token', in: 'query', required: false, description: TOKEN_USE, schema: t.String() },
+]
 
 const COOKIE: Node = {
   'Set-Cookie': { ...text, description: '`gateway_session`: HttpOnly, SameSite=Lax, `Secure` over TLS.' },
@@ -74,7 +82,7 @@ const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthR
     summary,
     description: cookie === true ? 'For the session cookie.' : 'Needs no credential.',
     security: cookie === true ? [{ session: [] }] : [],
-    parameters: [{ $ref: '#/components/parameters/RequestId' }],
+    parameters: [{ $ref: '#/components/parameters/RequestId' }, ...(path === '/setup' ? SETUP_TOKEN : [])],
     ...(bodySchema === null ? {} : { requestBody: { required: true, content: body } }),
     responses: {
       [successStatus]: {

@@ -20,6 +20,8 @@ export interface Forwarded {
   readonly tls: boolean
   /** `X-Forwarded-Host` of a trusted proxy, else null. */
   readonly host: string | null
+  /** The connection's peer is a trusted proxy. */
+  readonly isProxied: boolean
 }
 
 /** An address without brackets, port and zone; null for a text that is none. */
@@ -58,8 +60,8 @@ export const forwardedBy = (trusted: readonly string[]) => {
   /** `peer`: the address of the connection's peer; null when it has none. */
   return (peer: string | null, headers: Headers): Forwarded => {
     const direct = peer === null ? null : plainAddress(peer)
-    if (direct === null) return { address: 'unknown', tls: false, host: null }
-    if (ranges.length === 0 || !isTrusted(direct)) return { address: direct, tls: false, host: null }
+    if (direct === null) return { address: 'unknown', tls: false, host: null, isProxied: false }
+    if (ranges.length === 0 || !isTrusted(direct)) return { address: direct, tls: false, host: null, isProxied: false }
     let address = direct
     for (const entry of (headers.get('x-forwarded-for') ?? '').split(',').reverse()) {
       const before = plainAddress(entry)
@@ -69,6 +71,7 @@ export const forwardedBy = (trusted: readonly string[]) => {
     }
     // Proxies in a chain append: the first value is of the proxy that the client connected to.
     const proto = headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase()
-    return { address, tls: proto === 'https', host: headers.get('x-forwarded-host')?.split(',')[0]?.trim() || null }
+    const host = headers.get('x-forwarded-host')?.split(',')[0]?.trim() || null
+    return { address, tls: proto === 'https', host, isProxied: true }
   }
 }

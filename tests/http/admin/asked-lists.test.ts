@@ -32,6 +32,22 @@ describe('a list of the configuration', () => {
     }
   })
 
+  test('beyond 2^53 an offset is refused for what it is, and one below it is taken', async () => {
+    const ask = (offset: string) => gateway.call('GET', `/tenants?offset=${offset}`)
+    const most = String(Number.MAX_SAFE_INTEGER)
+    for (const offset of ['9007199254740993', '9'.repeat(40)]) {
+      const { status, body } = await ask(offset)
+      const message = `"offset" may be at most ${most}`
+      expect([offset, status, body.error]).toMatchObject([offset, 400, { param: 'offset', message }])
+    }
+    for (const offset of ['-1', '1.5', 'x', '1e3'])
+      expect(((await ask(offset)).body.error as { message: string }).message).toContain('a whole number of at least 0')
+    for (const offset of [most, '1000000000000000', '007']) {
+      const { status, body } = await ask(offset)
+      expect([offset, status, body.offset]).toEqual([offset, 200, Number(offset)])
+    }
+  })
+
   test('of models by a provider that is not there is 404; by its name, in any case, and by its id it is not', async () => {
     const { body: provider } = await gateway.call('POST', '/providers', { body: { name: 'Alpha', kind: 'openai' } })
     await gateway.call('POST', '/models', { body: { name: 'm', provider_id: provider.id } })

@@ -120,8 +120,8 @@ describe.each(['setup', 'login'])('POST /auth/%s', (door) => {
     expectRefusal('too long', await send(JSON.stringify({ ...good, confirm: 'x'.repeat(20_000) })), tooMuch)
     for (const type of ['text/plain', 'application/x-www-form-urlencoded'])
       expectRefusal(type, await send(JSON.stringify(good), { 'content-type': type }), [
-        403,
-        'permission_error',
+        415,
+        'invalid_request',
         'Content-Type',
       ])
     expect(fresh.door.hashed).toEqual({ hash: 0, verify: 0 })

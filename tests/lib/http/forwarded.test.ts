@@ -31,9 +31,18 @@ describe('the client behind proxies', () => {
 
   test('TLS and host are those that a trusted proxy says, of the one that the client spoke to', () => {
     const said = headers('1.1.1.1', { 'x-forwarded-proto': 'HTTPS, http', 'x-forwarded-host': 'gw.example, inner' })
-    expect(forwardedBy(['10.0.0.1'])('10.0.0.1', said)).toEqual({ address: '1.1.1.1', tls: true, host: 'gw.example' })
-    expect(forwardedBy(['10.0.0.1'])('10.0.0.3', said)).toEqual({ address: '10.0.0.3', tls: false, host: null })
-    expect(forwardedBy([])(null, said)).toEqual({ address: 'unknown', tls: false, host: null })
+    expect(forwardedBy(['10.0.0.1'])('10.0.0.1', said)).toEqual({
+      ...{ address: '1.1.1.1', tls: true, host: 'gw.example' },
+      isProxied: true,
+    })
+    expect(forwardedBy(['10.0.0.1'])('10.0.0.3', said)).toEqual({
+      ...{ address: '10.0.0.3', tls: false, host: null },
+      isProxied: false,
+    })
+    expect(forwardedBy([])(null, said)).toEqual({
+      ...{ address: 'unknown', tls: false, host: null },
+      isProxied: false,
+    })
   })
 
   test('whatever is sent, there is an answer; of a peer that is not trusted always the peer', () => {

@@ -41,6 +41,6 @@ export const providerOf = (state: ControlReader, id: string, param: string | nul
 /** What may be shown of a credential: its time, its name, the last characters; never the secret, sealed or not. */
 export const credentialView = ({ credential }: ProviderRow) => {
   if (credential === null) return { has_credential: false }
-  const { name, hint, created_at, updated_at } = credential
-  return { has_credential: true, credential: { name, hint, created_at, updated_at } }
+  const { name, hint, bound_to, created_at, updated_at } = credential
+  return { has_credential: true, credential: { name, hint, bound_to, created_at, updated_at } }
 }

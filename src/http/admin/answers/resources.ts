@@ -7,6 +7,7 @@ import { ModelFields, ModelName } from '../../../domain/registry/model.ts'
 import { PriceCorrected } from '../../../domain/registry/price-correction.ts'
 import { ProviderFields, ProviderName } from '../../../domain/registry/provider.ts'
 import { CheckResult, ProviderTested } from '../../../domain/registry/provider-test.ts'
+import { SecretBinding } from '../../../domain/registry/secret-binding.ts'
 import { ToolFields, ToolKind, ToolName } from '../../../domain/registry/tool.ts'
 import { ToolPolicyFields, ToolPolicyName } from '../../../domain/registry/tool-policy.ts'
 import { CacheRuleFields, CacheRuleName } from '../../../domain/steering/cache-rule.ts'
@@ -69,6 +70,7 @@ const CREDENTIAL = {
     t.Object({
       name: Nullable(t.String()),
       hint: Nullable(t.String()),
+      bound_to: t.Object(SecretBinding.properties, { description: 'where it may be sent' }),
       created_at: Timestamp,
       updated_at: Timestamp,
     }),
@@ -90,6 +92,7 @@ export const ProviderView = shown('Provider', {
   status: Status,
   ...ProviderFields.properties,
   ...CREDENTIAL,
+  secret_withheld: Nullable(t.String(), 'which secret is out of use since it was given for another kind or address'),
   adapter_ready: Nullable(t.Boolean({ description: 'whether requests can be sent to it now; null with as_of' })),
   killed: t.Boolean(),
   health: Nullable(ShownHealth, 'as this instance sees it; null with as_of'),

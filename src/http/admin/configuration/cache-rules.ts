@@ -19,7 +19,7 @@ import { endpointKey } from '../../../domain/steering/endpoint.ts'
 import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
-import { isSuperuser, ownerFor, type Principal, seesTenant } from '../../auth.ts'
+import { isSuperuser, ownerFor, type Principal, requireOwnerWrites, seesTenant } from '../../auth.ts'
 import { CacheRuleView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantOfQuery } from '../list.ts'
@@ -93,6 +93,7 @@ const visibleRule = (state: ControlReader, principal: Principal, id: string): Ca
  */
 const requireOwn = (state: ControlReader, principal: Principal, row: CacheRuleRow | undefined): void => {
   if (row === undefined || isSuperuser(principal)) return
+  requireOwnerWrites(principal, state, row.tenant_id)
   if (row.scopes.some((scope) => isSharedSlug(row.tenant_id, scope))) throw needsAll()
   if (row.scopes.every((scope) => seesTenant(principal, tenantOfScope(state, scope)))) return
   throw new Rejection('forbidden', 'a key without the scope "*" cannot change a rule that names another tenant')
@@ -136,7 +137,7 @@ const getRule = ({ live }: CacheRuleDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: visibleRule(live.control, principal, params.id) }),
   })
 
-const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
+const upsertRule = ({ live, commit, newId }: CacheRuleDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/cache/policies',
@@ -149,7 +150,7 @@ const upsertRule = ({ commit, newId }: CacheRuleDeps): AdminRoute =>
       const { name, tenant_id, status, enabled, scopes, ...given } = call.body
       // The scope `global` without a tenant means a global rule.
       const isGlobal = tenant_id === undefined && scopes?.includes('global') === true
-      const owner = isGlobal ? null : ownerFor(principal, tenant_id)
+      const owner = ownerFor(principal, isGlobal ? null : tenant_id, live.control)
       const command = {
         ...CACHE_RULE_DEFAULTS,
         ...given,

@@ -88,6 +88,7 @@ const putCredential = (deps: ProviderDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/providers/:id/credential',
+    forAll: true,
     scopes: WRITE,
     summary: 'Seal a secret for a provider, in place of the one it has',
     body: NewCredential,
@@ -121,6 +122,7 @@ const deleteCredential = (deps: ProviderDeps): AdminRoute =>
   route({
     method: 'DELETE',
     path: '/providers/:id/credential',
+    forAll: true,
     scopes: WRITE,
     summary: 'Remove the secret of a provider, and the key that it was sealed under',
     answer: RemovedCredential,

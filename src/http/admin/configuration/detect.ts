@@ -141,6 +141,7 @@ const detectCapabilities = (deps: ProviderDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/providers/:id/detect-capabilities',
+    forAll: true,
     scopes: ['providers:admin'],
     summary:
       'Ask models what they can do, and write what is proven where no operator has set the list; at most ' +

@@ -152,7 +152,7 @@ const upsertEndpoint = ({ live, commit, newId }: EndpointDeps): AdminRoute =>
     answer: EndpointView,
     async handle(call) {
       const { slug, tenant_id, name = slug, description = null, aliases = [] } = call.body
-      const owner = ownerFor(call.principal, tenant_id)
+      const owner = ownerFor(call.principal, tenant_id, live.control)
       const enabled = statusOf(call.body) !== 'disabled'
       const overrides = overridesOf(call.body)
       const fields = { id: newId('end'), slug, tenant_id: owner, name, description, enabled, aliases, overrides }

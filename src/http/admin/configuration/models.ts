@@ -143,6 +143,7 @@ const createModel = (deps: ModelDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/models',
+    forAll: true,
     scopes: WRITE,
     summary: 'Register a model',
     body: NewModel,
@@ -191,6 +192,7 @@ const saveModel = (method: 'PUT' | 'PATCH', deps: ModelDeps): AdminRoute =>
   route({
     method,
     path: '/models/:id',
+    forAll: true,
     scopes: WRITE,
     summary: method === 'PUT' ? 'Replace a model, all but its name and provider' : 'Change some fields of a model',
     body: EditedModel,
@@ -223,6 +225,7 @@ const deleteModel = ({ commit }: ModelDeps): AdminRoute =>
   route({
     method: 'DELETE',
     path: '/models/:id',
+    forAll: true,
     scopes: WRITE,
     summary: 'Delete a model of the registry',
     async handle(call) {

@@ -161,7 +161,7 @@ const requireOwnTarget = (
   throw new Rejection('forbidden', message, 'tenant_id')
 }
 
-const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
+const writeOverride = ({ live, commit, newId, nowMs }: OverrideDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/overrides',
@@ -182,7 +182,7 @@ const writeOverride = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
         id: newId('ovr'),
         kind,
         target,
-        tenant_id: ownerFor(call.principal, tenant_id),
+        tenant_id: ownerFor(call.principal, tenant_id, live.control),
         value,
         enabled,
         reason,
@@ -209,6 +209,7 @@ const killProvider = ({ commit, newId, nowMs }: OverrideDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/providers/:id/kill',
+    forAll: true,
     scopes: WRITE,
     summary: 'Kill or revive a provider, for everybody; what was killed with `*` with `*` alone',
     body: KillBody,

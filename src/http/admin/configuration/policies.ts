@@ -17,7 +17,7 @@ import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import type { AppliedBy } from '../../../upkeep/instances/instances.ts'
-import { ownerFor, type Principal, seesTenant } from '../../auth.ts'
+import { ownerFor, type Principal, requireOwnerWrites, seesTenant } from '../../auth.ts'
 import { PolicyView } from '../answers/resources.ts'
 import { ReloadedView } from '../answers/work.ts'
 import { Switch, statusOf, WARNINGS, withWarnings } from '../body-fields.ts'
@@ -110,7 +110,7 @@ const save = async (
 ) => {
   const { name, tenant_id, status, enabled, ...given } = call.body
   const fields: PolicyFields = { ...POLICY_DEFAULTS, ...given, enabled: statusOf({ status, enabled }) !== 'disabled' }
-  const owner = ownerFor(call.principal, tenant_id)
+  const owner = ownerFor(call.principal, tenant_id, live.control)
   const command = { do: verb, id: newId('pol'), tenant_id: owner, name, managed_by: 'api', ...fields } as const
   const existing = (state: ControlReader): PolicyRow | undefined => {
     const [id] = state.table('policies').find('name', policyKey(owner, name))
@@ -164,7 +164,8 @@ const deletePolicy = ({ commit }: PolicyDeps): AdminRoute =>
         call,
         (state) => state.table('policies').get(id),
         (state) => {
-          visiblePolicy(state, call.principal, id)
+          const { tenant_id } = visiblePolicy(state, call.principal, id)
+          requireOwnerWrites(call.principal, state, tenant_id)
           return decidePolicy(state, { do: 'delete', id })
         },
       )
@@ -176,6 +177,7 @@ const reloadPolicies = ({ live, clearBreakers }: PolicyDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/policies/reload',
+    forAll: true,
     scopes: WRITE,
     summary: 'Renew what is derived from policies: breakers are closed on every instance',
     whileFrozen: true,

@@ -72,6 +72,7 @@ const correctPrice = ({ commit, newId }: PriceDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/prices/corrections',
+    forAll: true,
     scopes: ['providers:admin'],
     summary: 'Correct the price of a model for a range of time; usage then reads as booked and as corrected',
     body: CorrectionBody,

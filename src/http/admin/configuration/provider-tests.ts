@@ -64,6 +64,7 @@ const testProvider = (deps: ProviderDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/providers/:id/test',
+    forAll: true,
     scopes: ['providers:admin'],
     summary:
       'Test a provider: whether it can be reached, what it lists, and one small completion; the result is recorded',

@@ -9,16 +9,17 @@ import {
   type ProviderRow,
 } from '../../../domain/registry/provider.ts'
 import { shownKind, testsOf } from '../../../domain/registry/provider-test.ts'
+import { withheldSecret } from '../../../domain/registry/secret-binding.ts'
 import { urlRefusal } from '../../../lib/http-client/http-client.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
-import { type KindTable, providerProblem } from '../../../upkeep/models/kind-table.ts'
+import { envProblem, type KindTable, providerProblem, usualBindings } from '../../../upkeep/models/kind-table.ts'
 import { GatewayError } from '../../../wire/errors.ts'
-import type { Principal } from '../../auth.ts'
+import { isSuperuser, type Principal } from '../../auth.ts'
 import { credentialView, type ProviderDeps, providerOf } from '../answers/provider-view.ts'
 import { deletion, ProviderView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging } from '../list.ts'
-import { type AdminRoute, route } from '../route.ts'
+import { type AdminCall, type AdminRoute, route } from '../route.ts'
 import { rowAfter, write, writtenRow } from '../write.ts'
 import { credentialRoutes } from './credentials.ts'
 import { detectionRoutes } from './detect.ts'
@@ -28,7 +29,10 @@ import { syncRoutes } from './sync-models.ts'
 const READ = ['usage:read', 'providers:admin'] as const
 const WRITE = ['providers:admin'] as const
 /** `api_key` is dropped unread: secrets have a route of their own. */
-const DROPPED = ['has_credential', 'credential', 'adapter_ready', 'killed', 'health', 'last_test', 'api_key'] as const
+const DROPPED = [
+  ...['has_credential', 'credential', 'secret_withheld', 'adapter_ready', 'killed', 'health', 'last_test'],
+  'api_key',
+] as const
 
 const Writable = { ...t.Partial(ProviderFields).properties, ...Switch }
 const NewProvider = closed(t.Object({ name: ProviderName, ...Writable, kind: ProviderFields.properties.kind }))
@@ -39,12 +43,31 @@ const PatchedProvider = closed(t.Object({ name: t.Optional(ProviderName), ...Wri
 
 /** `killed`: globally, or for the caller's tenant. */
 const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDeps) => {
-  const { credential: _, ...row } = provider
+  const { credential: _, env_bound_to: __, ...row } = provider
   const killed = deps.steering.overrides(tenantId, deps.nowMs()).killedProviderIds.has(provider.id)
   const health = deps.healthOf(provider.id)
   const last_test = lastTest(provider, deps)
-  return { ...row, ...credentialView(provider), adapter_ready: deps.adapterReady(provider), killed, health, last_test }
+  const secret = { ...credentialView(provider), secret_withheld: withheldSecret(provider) }
+  return { ...row, ...secret, adapter_ready: deps.adapterReady(provider), killed, health, last_test }
 }
+
+const KEEP = 'x-gateway-keep-credential'
+
+/** `X-Gateway-Keep-Credential`: whether the secrets go along to another kind or address, which takes `*`. */
+const keepsCredential = ({ request, principal }: AdminCall): boolean => {
+  const text = request.headers.get(KEEP)?.trim().toLowerCase() ?? 'false'
+  if (text !== 'true' && text !== 'false')
+    throw new GatewayError('invalid_request', `"${KEEP}" must be true or false`, { param: 'X-Gateway-Keep-Credential' })
+  if (text === 'true' && !isSuperuser(principal))
+    throw new GatewayError('permission_error', `"${KEEP}" needs a key with the scope "*"`, {
+      param: 'X-Gateway-Keep-Credential',
+    })
+  return text === 'true'
+}
+
+/** Without `*`, a writer gives variables of the environment only to the addresses of their kinds. */
+const givenBy = ({ principal }: AdminCall, { kindTable }: ProviderDeps) =>
+  isSuperuser(principal) ? {} : { usualBindings: usualBindings(kindTable) }
 
 /** Result of the provider's last test; null when there was none. */
 const lastTest = ({ id }: ProviderRow, { live }: ProviderDeps) => {
@@ -109,6 +132,7 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/providers',
+    forAll: true,
     scopes: WRITE,
     summary: 'Create a provider',
     body: NewProvider,
@@ -125,8 +149,9 @@ const createProvider = (deps: ProviderDeps): AdminRoute =>
         () => undefined,
         (state) => {
           requireValid(fields, deps.kindTable)
+          requireEnv(fields, deps.kindTable)
           requireReachable(data.base_url, deps)
-          return decideProvider(state, { do: 'create', ...data })
+          return decideProvider(state, { do: 'create', ...data, ...givenBy(call, deps) })
         },
       )
       return { body: viewOf(writtenRow(result, 'providers'), call.principal, deps), revision: result.revision }
@@ -137,6 +162,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
   route({
     method,
     path: '/providers/:id',
+    forAll: true,
     scopes: WRITE,
     summary:
       method === 'PUT' ? 'Replace a provider, all but its name' : 'Change some fields of a provider, or switch it',
@@ -151,6 +177,7 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
           ? wholeProvider(call.body as Static<typeof ReplacedProvider>, deps.kindTable)
           : { ...given, ...(given.kind === undefined ? {} : { kind: kindOf(given.kind, deps.kindTable).kind }) }
       const status = statusOf(call.body) ?? (method === 'PUT' ? 'active' : undefined)
+      const secrets = { full: method === 'PUT', keepsCredential: keepsCredential(call), ...givenBy(call, deps) }
       const result = await write(
         deps.commit,
         call,
@@ -159,8 +186,9 @@ const saveProvider = (method: 'PUT' | 'PATCH', deps: ProviderDeps): AdminRoute =
           const row = providerOf(state, id)
           if (VALIDATED.some((field) => fields[field] !== undefined))
             requireValid({ ...row, ...fields }, deps.kindTable)
+          if (fields.api_key_env !== row.api_key_env) requireEnv(fields, deps.kindTable)
           if (fields.base_url !== row.base_url) requireReachable(fields.base_url, deps)
-          return decideProvider(state, { do: 'change', id, name, status, managed_by: 'api', ...fields })
+          return decideProvider(state, { do: 'change', id, name, status, managed_by: 'api', ...secrets, ...fields })
         },
       )
       const row = rowAfter(result, 'providers') ?? providerOf(deps.live.control, id)
@@ -187,10 +215,16 @@ const requireValid = (row: Pick<ProviderFields, (typeof VALIDATED)[number]>, kin
   if (problem !== null) throw new Rejection('invalid', problem.message, problem.param)
 }
 
+const requireEnv = ({ api_key_env }: Partial<ProviderFields>, kinds: KindTable): void => {
+  const problem = envProblem(api_key_env, kinds)
+  if (problem !== null) throw new Rejection('invalid', problem.message, problem.param)
+}
+
 const deleteProvider = (deps: ProviderDeps): AdminRoute =>
   route({
     method: 'DELETE',
     path: '/providers/:id',
+    forAll: true,
     scopes: WRITE,
     summary: 'Delete a provider with its models, its credential, and the budgets that are about it alone',
     answer: deletion('models_removed', 'budgets_removed'),

@@ -84,6 +84,7 @@ const syncRoute = (deps: ProviderDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/providers/:id/sync-models',
+    forAll: true,
     scopes: ['providers:admin'],
     summary: 'Register the models that a provider lists and the registry lacks',
     answer: ModelSyncView,

@@ -13,7 +13,7 @@ import {
 import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
-import { ownerFor, type Principal, seesTenant } from '../../auth.ts'
+import { ownerFor, type Principal, requireOwnerWrites, seesTenant } from '../../auth.ts'
 import { ToolPolicyView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantOfQuery } from '../list.ts'
@@ -76,7 +76,7 @@ const getPolicy = ({ live }: ToolPolicyDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: visiblePolicy(live.control, principal, params.id) }),
   })
 
-const upsertPolicy = ({ commit, newId }: ToolPolicyDeps): AdminRoute =>
+const upsertPolicy = ({ live, commit, newId }: ToolPolicyDeps): AdminRoute =>
   route({
     method: 'PUT',
     path: '/tool-policies',
@@ -86,7 +86,7 @@ const upsertPolicy = ({ commit, newId }: ToolPolicyDeps): AdminRoute =>
     answer: ToolPolicyView,
     async handle(call) {
       const { name, tenant_id, status, enabled, ...given } = call.body
-      const owner = ownerFor(call.principal, tenant_id)
+      const owner = ownerFor(call.principal, tenant_id, live.control)
       const switched = statusOf({ status, enabled })
       const command = {
         ...TOOL_POLICY_DEFAULTS,
@@ -124,7 +124,8 @@ const deletePolicy = ({ commit }: ToolPolicyDeps): AdminRoute =>
         call,
         (state) => state.table('tool_policies').get(id),
         (state) => {
-          visiblePolicy(state, call.principal, id)
+          const { tenant_id } = visiblePolicy(state, call.principal, id)
+          requireOwnerWrites(call.principal, state, tenant_id)
           return decideToolPolicy(state, { do: 'delete', id })
         },
       )

@@ -17,7 +17,15 @@ import type { IdPrefix } from '../../../lib/crypto/ids.ts'
 import { type Static, t } from '../../../lib/schema/schema.ts'
 import type { Commit, LiveState } from '../../../state/port.ts'
 import { GatewayError } from '../../../wire/errors.ts'
-import { isSuperuser, type Principal, seesTenant, tenantFor } from '../../auth.ts'
+import {
+  isSuperuser,
+  ownerFor,
+  type Principal,
+  requireOwnerWrites,
+  seesTenant,
+  tenantFor,
+  writesForAll,
+} from '../../auth.ts'
 import { ToolView } from '../answers/resources.ts'
 import { Switch, statusOf } from '../body-fields.ts'
 import { listed, Paging, tenantOfQuery } from '../list.ts'
@@ -72,12 +80,20 @@ const visibleTool = (state: ControlReader, principal: Principal, id: string): To
  * The owner of a tool: global unless a tenant is given. Throws 400 where the two fields contradict each other, or the
  * tenant is missing.
  */
-const ownerOf = (principal: Principal, { owner, tenant_id }: Static<typeof NewTool>): string | null => {
+const ownerOf = (
+  principal: Principal,
+  { owner, tenant_id }: Static<typeof NewTool>,
+  state: ControlReader,
+): string | null => {
   if (owner === 'global' && typeof tenant_id === 'string')
     throw new GatewayError('invalid_request', '"tenant_id" is for tools with the owner "tenant"', {
       param: 'tenant_id',
     })
-  if (owner !== 'tenant' && typeof tenant_id !== 'string') return null
+  if (owner !== 'tenant' && typeof tenant_id !== 'string') {
+    // A key that may not write global things means its own tenant, unless it names another owner.
+    const isOwn = owner === undefined && tenant_id === undefined && !writesForAll(principal, state)
+    return ownerFor(principal, isOwn ? undefined : null, state)
+  }
   if (typeof tenant_id !== 'string' && isSuperuser(principal))
     throw new GatewayError('invalid_request', '"tenant_id" is required for the owner "tenant"', { param: 'tenant_id' })
   return tenantFor(principal, tenant_id)
@@ -111,7 +127,7 @@ const getTool = ({ live }: ToolDeps): AdminRoute =>
     handle: ({ principal, params }) => ({ body: toolView(visibleTool(live.control, principal, params.id)) }),
   })
 
-const registerTool = ({ commit, newId }: ToolDeps): AdminRoute =>
+const registerTool = ({ live, commit, newId }: ToolDeps): AdminRoute =>
   route({
     method: 'POST',
     path: '/tools',
@@ -130,7 +146,7 @@ const registerTool = ({ commit, newId }: ToolDeps): AdminRoute =>
         id: newId('tool'),
         name,
         kind,
-        tenant_id: ownerOf(call.principal, call.body),
+        tenant_id: ownerOf(call.principal, call.body, live.control),
         enabled: statusOf({ status, enabled }) !== 'disabled',
         managed_by: 'api',
       } as const
@@ -158,6 +174,7 @@ const changed = async <Body>(
     (state) => state.table('tools').get(id),
     (state) => {
       found = visibleTool(state, call.principal, id)
+      requireOwnerWrites(call.principal, state, found.tenant_id)
       return decideTool(state, command(found))
     },
   )

@@ -69,6 +69,7 @@ export const probeRoute = ({ live, commit, probes, newId }: ProbeRouteDeps): Adm
   return route({
     method: 'POST',
     path: '/providers/:id/probe',
+    forAll: true,
     scopes: ['providers:admin'],
     summary: 'Probe a provider now; the result is recorded',
     answer: ProbeAnswer,

@@ -189,7 +189,7 @@ describe('with a session', () => {
     await setUp(gateway)
     expect((await logIn(gateway, {}, { headers })).status).toBe(403)
     const form = { 'content-type': 'text/plain' }
-    expect((await logIn(gateway, {}, { headers: form })).status).toBe(403)
+    expect((await logIn(gateway, {}, { headers: form })).status).toBe(415)
   })
 
   test('a wrong method of the door is 405 with what is possible', async () => {

@@ -108,11 +108,13 @@ describe('the doors of the console', () => {
     for (const [param, headers] of [
       ['Sec-Fetch-Site', { 'sec-fetch-site': 'cross-site' }],
       ['Origin', { origin: 'https://elsewhere.test' }],
-      ['Content-Type', { 'content-type': 'text/plain' }],
     ] as const) {
       const answer = await fresh.gateway.call('POST', '/auth/login', { key: null, body, headers })
       expectRefusal(`login by ${param}`, answer, [403, 'permission_error', param])
     }
+    const headers = { 'content-type': 'text/plain' }
+    const typed = await fresh.gateway.call('POST', '/auth/login', { key: null, body, headers })
+    expectRefusal('login by a form', typed, [415, 'invalid_request', 'Content-Type'])
     const out = await fresh.gateway.call(
       'POST',
       '/auth/logout',

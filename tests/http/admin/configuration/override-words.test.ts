@@ -6,12 +6,13 @@ import { startGateway } from '../world/gateway.ts'
 
 const furnished = async () => {
   const gateway = startGateway()
-  const key = gateway.keyWith(['providers:admin', 'policies:admin'], 'ten_other')
+  const key = gateway.keyWith(['providers:admin', 'policies:admin'], 'ten_default')
+  const other = gateway.keyWith(['providers:admin', 'policies:admin'], 'ten_other')
   const { body: provider } = await gateway.call('POST', '/providers', { body: { name: 'vendor', kind: 'openai' } })
   const model = { name: 'GPT', aliases: ['Clever'], provider_id: provider.id }
   const { body: made } = await gateway.call('POST', '/models', { body: model })
   return {
-    ...{ gateway, key, modelId: made.id as string },
+    ...{ gateway, key, other, modelId: made.id as string },
     impose: (target: string, more: object = {}, as?: string) =>
       gateway.call('POST', '/overrides', {
         body: { kind: 'block', target: `model:${target}`, tenant_id: null, ...more },
@@ -32,9 +33,9 @@ test('a key without * imposes them on models of the registry, by name, alias and
 })
 
 test('and on no other word, whoever has it: neither imposes nor takes back', async () => {
-  const { gateway, key, impose, scope } = await furnished()
-  await scope('theirs', 'secret', 'ten_default')
-  await scope('mine', 'own', 'ten_other', key)
+  const { gateway, key, other, impose, scope } = await furnished()
+  await scope('mine', 'secret', 'ten_default', key)
+  await scope('theirs', 'own', 'ten_other')
   await scope('shared', 'common', null)
   const words = ['Secret', 'own', 'common', 'nobodys']
   const expectRefused = async (word: string, enabled: boolean, kind = 'block') => {
@@ -43,7 +44,7 @@ test('and on no other word, whoever has it: neither imposes nor takes back', asy
     const message =
       `no model has the name "${word.toLowerCase()}": an override for ` +
       'everybody about it needs a key with the scope "*"'
-    expect([status, body.error]).toMatchObject([403, { param: 'tenant_id', message }])
+    expect([status, body.error]).toMatchObject([403, enabled ? { param: 'tenant_id', message } : { param: 'target' }])
   }
   for (const word of words) await expectRefused(word, true)
   await expectRefused('secret', true, 'force')
@@ -51,7 +52,7 @@ test('and on no other word, whoever has it: neither imposes nor takes back', asy
   for (const word of words) expect((await impose(word)).status).toBe(201)
   for (const word of words) await expectRefused(word, false)
   for (const word of words)
-    expect((await impose(word, { tenant_id: undefined }, key)).body.tenant_id).toBe('ten_other' as never)
+    expect((await impose(word, { tenant_id: undefined }, other)).body.tenant_id).toBe('ten_other' as never)
 })
 
 test('what its tenant imposed on a model that is gone it takes back, and what another did not', async () => {
@@ -65,7 +66,7 @@ test('what its tenant imposed on a model that is gone it takes back, and what an
 })
 
 test('a key without * is shown those about models and about aliases that it has itself: what other tenants have changes nothing', async () => {
-  const { key, impose, scope, shown } = await furnished()
+  const { other: key, impose, scope, shown } = await furnished()
   for (const word of ['gpt', 'secret', 'common']) await impose(word)
   await scope('shared', 'common', null)
   expect(await shown(key)).toEqual(['model:common', 'model:gpt'])

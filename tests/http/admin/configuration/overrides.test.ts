@@ -102,7 +102,7 @@ describe('POST /overrides', () => {
     const own = await impose(gateway, cap, key)
     expect(own.body.tenant_id as string).toBe('ten_other')
     expect((await impose(gateway, { ...cap, tenant_id: 'ten_default' }, key)).status).toBe(404)
-    expect((await impose(gateway, { kind: 'block', target: 'key:key_admin', tenant_id: null }, key)).status).toBe(404)
+    expect((await impose(gateway, { kind: 'block', target: 'key:key_admin', tenant_id: null }, key)).status).toBe(403)
     await impose(gateway, { ...cap, tenant_id: 'ten_default' })
     const global = await impose(gateway, { kind: 'disable', value: 'cache' })
     const { body } = await gateway.call('GET', '/overrides', { key })
@@ -183,10 +183,10 @@ describe('POST /overrides', () => {
     'nor does it impose one on everybody about an %s, or take it back: who has one of the name, itself included, changes nothing',
     async (word) => {
       const gateway = startGateway()
-      const key = gateway.keyWith(['providers:admin', 'policies:admin'], 'ten_other')
+      const key = gateway.keyWith(['providers:admin', 'policies:admin'], 'ten_default')
       const names = ['theirs', 'nobodys', 'mine', 'shared']
-      await make(gateway, word, 'theirs', 'ten_default')
-      await make(gateway, word, 'mine', 'ten_other', key)
+      await make(gateway, word, 'theirs', 'ten_other')
+      await make(gateway, word, 'mine', 'ten_default', key)
       await make(gateway, word, 'shared', null, key)
       const send = (name: string, more: object, as?: string) =>
         impose(gateway, { kind: 'block', target: `${word}:${name}`, ...more }, as)
@@ -199,10 +199,10 @@ describe('POST /overrides', () => {
       for (const name of names) await send(name, { tenant_id: null })
       for (const name of names) await expectRefused(name, false)
       // Rows that the key makes under the name, for itself or for every tenant, open nothing.
-      await make(gateway, word, 'theirs', 'ten_other', key)
+      await make(gateway, word, 'theirs', 'ten_default', key)
       await make(gateway, word, 'nobodys', null, key)
       for (const enabled of [true, false]) for (const name of names) await expectRefused(name, enabled)
-      for (const name of names) expect((await send(name, {}, key)).body.tenant_id as string).toBe('ten_other')
+      for (const name of names) expect((await send(name, {}, key)).body.tenant_id as string).toBe('ten_default')
       const { body } = await gateway.call('GET', '/overrides?in_force=true')
       expect(body.total).toBe(2 * names.length)
     },

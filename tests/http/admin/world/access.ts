@@ -87,3 +87,12 @@ export const ACCESS: readonly Access[] = SECTIONS.flatMap(([own, belongs, routes
 
 export const nameOf = ({ method, path }: { readonly method: string; readonly path: string }): string =>
   `${method} ${path}`
+
+/** Writes of what holds for every tenant: a key of another tenant than `default` makes none of them. */
+export const FOR_ALL: readonly string[] = `POST /policies/reload, POST /providers, PUT /providers/:id,
+  PATCH /providers/:id, DELETE /providers/:id, PUT /providers/:id/credential, DELETE /providers/:id/credential,
+  POST /providers/:id/test, POST /providers/:id/sync-models, POST /providers/:id/detect-capabilities,
+  POST /providers/:id/kill, POST /providers/:id/probe, POST /models, PUT /models/:id, PATCH /models/:id,
+  DELETE /models/:id, POST /prices/corrections`
+  .split(',')
+  .map((name) => name.trim())

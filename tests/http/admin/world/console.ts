@@ -2,6 +2,7 @@
 import type { LoginEvent } from '../../../../src/domain/access/login.ts'
 import { clientsBehind } from '../../../../src/http/clients.ts'
 import type { ConsoleDeps } from '../../../../src/http/console-auth.ts'
+import { allowedHosts } from '../../../../src/http/host-check.ts'
 import { newId } from '../../../../src/lib/crypto/ids.ts'
 import { createPasswords } from '../../../../src/lib/crypto/passwords.ts'
 import { FailedLogins } from '../../../../src/state/indexes/failed-logins.ts'
@@ -12,7 +13,7 @@ import { createSessions } from '../../../../src/upkeep/console/sessions.ts'
 import { quiet } from '../../../state/support.ts'
 
 export interface TestDoor {
-  readonly deps: Pick<ConsoleDeps, 'sessions' | 'operators' | 'clients' | 'cookieSecure' | 'diagnostics'>
+  readonly deps: Pick<ConsoleDeps, 'sessions' | 'operators' | 'clients' | 'cookieSecure' | 'setup' | 'diagnostics'>
   readonly failures: FailedLogins
   /** What stood in the operations topic. */
   readonly events: LoginEvent[]
@@ -30,7 +31,13 @@ export interface TestDoorDeps {
   readonly trustedProxies?: readonly string[]
   readonly cookieSecure?: boolean
   readonly failures?: FailedLogins
+  readonly setupOff?: boolean
 }
+
+/** What a start would print. */
+export const SETUP_TOKEN = 'token-of-the-first-set-up'
+/** Loopback, and the name that tests address. */
+export const HOSTS = allowedHosts({ listensOn: '127.0.0.1', allowed: ['gateway.test'], publicUrl: null })
 
 export const testDoor = (deps: TestDoorDeps): TestDoor => {
   const { live, commit, dataKeys, nowMs, failures = new FailedLogins() } = deps
@@ -60,7 +67,10 @@ export const testDoor = (deps: TestDoorDeps): TestDoor => {
   const sessions = createSessions({ live, commit, newId, nowMs, diagnostics: quiet })
   const clients = clientsBehind(deps.trustedProxies ?? [])
   const door: TestDoor = {
-    deps: { sessions, operators, clients, cookieSecure: deps.cookieSecure ?? false, diagnostics: quiet },
+    deps: {
+      ...{ sessions, operators, clients, cookieSecure: deps.cookieSecure ?? false, diagnostics: quiet },
+      setup: { isOff: deps.setupOff ?? false, token: SETUP_TOKEN, hosts: HOSTS },
+    },
     failures,
     events,
     hashed,

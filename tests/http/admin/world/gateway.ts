@@ -55,7 +55,10 @@ const listing: NonNullable<ProviderKind['listing']> = {
 }
 
 export const KINDS: readonly ProviderKind[] = [
-  kind('openai', { defaultBaseUrl: 'https://api.openai.com/v1', listing, options: kindOf('openai')!.options! }),
+  kind('openai', {
+    ...{ defaultBaseUrl: 'https://api.openai.com/v1', usualEnv: 'OPENAI_API_KEY' },
+    ...{ listing, options: kindOf('openai')!.options! },
+  }),
   kind('openai_compatible', { needsCredential: false, listing }),
   kind('silent', { defaultBaseUrl: 'https://silent.example' }),
 ]
@@ -100,7 +103,7 @@ export interface CallOptions {
   readonly body?: unknown
   readonly raw?: string
   readonly headers?: Record<string, string>
-  /** The other end of the connection. */
+  /** The other end of the connection; this machine when not given. */
   readonly from?: string
   /** `http` when not given. */
   readonly scheme?: 'http' | 'https'
@@ -111,7 +114,12 @@ export interface CallOptions {
  */
 export const startGateway = (
   further: readonly AdminRoute[] = [],
-  settings: { readonly trustedProxies?: readonly string[]; readonly cookieSecure?: boolean; record?: KnownRecord } = {},
+  settings: {
+    readonly trustedProxies?: readonly string[]
+    readonly cookieSecure?: boolean
+    setupOff?: boolean
+    record?: KnownRecord
+  } = {},
   work: Partial<ProviderWork> = {},
 ): Gateway => {
   const vault = new Map<string, string>()
@@ -229,7 +237,7 @@ export const startGateway = (
       gateway.apply([{ type: 'api_key.issued', data: { ...data, ...rest } }])
       return key
     },
-    async call(method, path, { key = ADMIN_KEY, body, raw, headers = {}, from, scheme = 'http' } = {}) {
+    async call(method, path, { key = ADMIN_KEY, body, raw, headers = {}, from = '127.0.0.1', scheme = 'http' } = {}) {
       const text = raw ?? (body === undefined ? undefined : JSON.stringify(body))
       const request = new Request(`${BASE.replace('http:', `${scheme}:`)}${path}`, {
         method,
@@ -240,7 +248,7 @@ export const startGateway = (
         },
         body: text,
       })
-      if (from !== undefined) notePeer(request, { requestIP: () => ({ address: from }) })
+      notePeer(request, { requestIP: () => ({ address: from }) })
       const response = await app.handle(request)
       const answered = await response.text()
       const isJson = response.headers.get('content-type')?.startsWith('application/json') === true
