@@ -35,7 +35,11 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
   row(4, 'A call that forgets the rules', 'One dialer; no other file can call out'),
   row(5, 'Addresses and keys in a client’s body', 'They never route: sent on as they came'),
   row(6, 'Addresses in messages', 'Never fetched'),
-  row(7, '`api_key_env` that names another variable', 'Only names that look like a key, never ours'),
+  row(
+    7,
+    '`api_key_env` that names another variable',
+    'Only usual ones of kinds, `PROVIDER_*` and listed ones, never ours',
+  ),
   row(
     8,
     'Any route with another scope or another tenant’s ids',
@@ -117,6 +121,19 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
     38,
     'Another account of the machine in the place of Postgres',
     'A socket in a folder that only our account enters; the password is given by SCRAM alone; no superuser',
+    39,
+    'A page whose name is rebound to the gateway, or that posts to it',
+    '403 on the admin surface for any other `Host`; set-up from elsewhere takes the token of the start; no CORS there',
+  ),
+  row(
+    40,
+    'A provider whose address is changed to get its secret',
+    'A secret belongs to the kind and origin that it was given for, on every way to write or call a provider',
+  ),
+  row(
+    41,
+    'A tenant’s key that writes what holds for all',
+    '403 for each such write without the tenant `default` or `*`',
   ),
   row(
     42,
