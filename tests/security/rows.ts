@@ -121,6 +121,8 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
     38,
     'Another account of the machine in the place of Postgres',
     'A socket in a folder that only our account enters; the password is given by SCRAM alone; no superuser',
+  ),
+  row(
     39,
     'A page whose name is rebound to the gateway, or that posts to it',
     '403 on the admin surface for any other `Host`; set-up from elsewhere takes the token of the start; no CORS there',
