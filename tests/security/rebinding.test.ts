@@ -41,7 +41,7 @@ describe.each(['own', 'bun'] as const)('a gateway on loopback, listener %s', (li
   })
   beforeAll(async () => {
     gateway = startGateway({ settings: { server: { listener }, worker }, env: { GITHUB_TOKEN: SECRET } })
-    await gateway.until('ready', 60_000)
+    await gateway.until('serving', 60_000)
   }, 90_000)
   afterAll(async () => {
     await gateway.remove()
@@ -128,7 +128,7 @@ describe('a gateway that others reach', () => {
   const server = { host: '0.0.0.0', public_url: 'https://gateway.example.com/', allowed_hosts: ['inside:9000'] }
   beforeAll(async () => {
     gateway = startGateway({ settings: { server, worker } })
-    await gateway.until('ready', 60_000)
+    await gateway.until('serving', 60_000)
   }, 90_000)
   afterAll(() => gateway.remove())
 
@@ -159,7 +159,7 @@ describe('a gateway that others reach', () => {
 test('S39: GATEWAY_SETUP=off closes set-up', async () => {
   const gateway = startGateway({ settings: { worker }, env: { GATEWAY_SETUP: 'off' } })
   try {
-    await gateway.until('ready', 60_000)
+    await gateway.until('serving', 60_000)
     const host = new URL(gateway.url).host
     expect((await ask(gateway, '/admin/v1/auth/state', host)).received).toContain('"setup_required":false')
     expect((await ask(gateway, '/admin/v1/auth/setup', host, { body: OPERATOR })).status).toBe(403)

@@ -48,7 +48,7 @@ beforeAll(async () => {
     settings: { worker: { enabled: false }, bootstrap: { providers: listed(good.url) } },
     env: { PROVIDER_GOOD: FROM_ENV, OPENAI_API_KEY: FROM_ENV },
   })
-  await gateway.until('ready', 60_000)
+  await gateway.until('serving', 60_000)
   const body = { tenant_id: await defaultTenant(gateway), name: 'staff', scopes: ['providers:admin'] }
   key = ((await (await gateway.request('/admin/v1/keys', { body })).json()) as { plaintext: string }).plaintext
 }, 90_000)
@@ -234,7 +234,7 @@ test('S40: a start sends the secret of an entry nowhere but to the address of th
   thief.forget()
   await gateway.end()
   gateway.start()
-  await gateway.until('ready', 60_000)
+  await gateway.until('serving', 60_000)
   await expectKept(id, 'filed')
   expect(thief.taken()).not.toBe('')
   expect(gateway.output()).toContain('PROVIDER_GOOD is out of use')
@@ -248,7 +248,7 @@ test('S40: an entry that the file moves to another address takes its variable al
     writeFileSync(folder, JSON.stringify({ ...settings, bootstrap: { providers } }))
     await gateway.end()
     gateway.start()
-    await gateway.until('ready', 60_000)
+    await gateway.until('serving', 60_000)
   }
   await restart(listed(good.url, 'moved'))
   await restart(listed(other.url, 'moved'))

@@ -242,6 +242,8 @@ export const gatewayInFrontOf = (
     models: [{ name, upstream_model: model, aliases: [`${name}-alias`] }],
   })),
   env: Object.fromEntries(
-    vendors.flatMap(({ name, secret }) => (secret === null ? [] : [[`PROVIDER_${name.toUpperCase()}_API_KEY`, secret]])),
+    vendors.flatMap(({ name, secret }) =>
+      secret === null ? [] : [[`PROVIDER_${name.toUpperCase()}_API_KEY`, secret]],
+    ),
   ),
 })

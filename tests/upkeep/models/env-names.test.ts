@@ -17,7 +17,16 @@ describe('api_key_env', () => {
   test.each([
     ...['GITHUB_TOKEN', 'AWS_SECRET_ACCESS_KEY', 'PATH', 'DATABASE_URL', 'NPM_TOKEN', 'MY_API_KEY', 'API_KEY_FILE'],
     ...['GATEWAY_MASTER_KEY', 'gateway_api_key', 'MASTER_KEY', 'Master_Key'],
-    ...['OPENAI_API_KEY_', 'OPENAI_API_KEYS', 'openai_api_key', 'XOPENAI_API_KEY', 'PROVIDER_', 'provider_x', 'A B', ''],
+    ...[
+      'OPENAI_API_KEY_',
+      'OPENAI_API_KEYS',
+      'openai_api_key',
+      'XOPENAI_API_KEY',
+      'PROVIDER_',
+      'provider_x',
+      'A B',
+      '',
+    ],
   ])('S7: %p may not be named', (name) => {
     expect(envIsAllowed(name, table)).toBe(false)
     expect(envProblem(name, table)).toMatchObject({ param: 'api_key_env' })
