@@ -79,14 +79,17 @@ const cases: [name: string, request: string, status: number, behaviour: Behaviou
   ['nothing there', get('/nope', HEAD), 404, {}],
 ]
 
-test.each(cases)('S45: %s: no browser takes it for another type than it names', async (_, request, status, behaviour) => {
-  upstream.behave(behaviour)
-  for (const { server } of behind) {
-    const answer = await answerTo(server.port, request)
-    expect(answer.status).toBe(status)
-    expect(answer.headers).toContainEqual(['x-content-type-options', 'nosniff'])
-  }
-})
+test.each(cases)(
+  'S45: %s: no browser takes it for another type than it names',
+  async (_, request, status, behaviour) => {
+    upstream.behave(behaviour)
+    for (const { server } of behind) {
+      const answer = await answerTo(server.port, request)
+      expect(answer.status).toBe(status)
+      expect(answer.headers).toContainEqual(['x-content-type-options', 'nosniff'])
+    }
+  },
+)
 
 test.each(cases)('%s is answered the same', async (_, request, status, behaviour) => {
   upstream.behave(behaviour)
