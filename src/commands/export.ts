@@ -90,7 +90,8 @@ const headOf = ({ state, revision, atMs }: Found): readonly string[] => [
 ]
 
 const newestState = async ({ log, macKey, config, nowMs, signal }: ExportCommand): Promise<Found> => {
-  const known = { chainId: readChainWitness(config.data.dir), position: readPosition(config.data.dir) }
+  const { dir } = config.data
+  const known = { chainId: readChainWitness(dir), position: readPosition(dir), confirmedAtMs: null }
   const fold = await readable(() => foldAgain(log, macKey, signal))
   const problem = problemOf(fold, { chainId: config.log.kafka.chain, allowEmpty: false, known }, null)
   if (problem !== null) throw new ControlLogRefused(problem)

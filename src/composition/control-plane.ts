@@ -33,7 +33,7 @@ import { openLiveState } from '../state/live/live.ts'
 import type { LiveChain } from '../state/live-chain.ts'
 import type { KeyIndex } from '../state/port.ts'
 import { notePositions } from '../state/position-witness.ts'
-import { storeRecords } from '../state/restore/record-keeper.ts'
+import { type StoredRecords, storeRecords } from '../state/restore/record-keeper.ts'
 import { envIsAllowed } from '../upkeep/models/kind-table.ts'
 import { installationKeysAtStart, keepInstallationKeys } from './installation.ts'
 import { type Environment, isKafka, kindTableOf, logSettings } from './settings.ts'
@@ -50,6 +50,8 @@ export interface ControlPlane {
   readonly steering: Steering
   /** States of the past, read in a thread of its own. */
   readonly history: History
+  /** The records that a start without the log folds; null in a sibling, whose data folder the primary process stores. */
+  readonly stored: StoredRecords | null
   /** Ends what was started, the last first. */
   close(): Promise<void>
 }
@@ -121,7 +123,9 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     rest: { position: () => live.next },
   })
   const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
-  const stopKeeping = deps.snapshots ? storeRecords({ live, dataDir, diagnostics }) : null
+  // Without the brokers a start knows what is stored here: it survives what outcomes survive.
+  const syncs = isKafka(config) && config.log.durability !== 'process'
+  const stored = deps.snapshots ? storeRecords({ live, dataDir, diagnostics, syncs }) : null
   return {
     log,
     live,
@@ -133,13 +137,14 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     catalogue,
     steering: createSteering(live),
     history: snapshots,
+    stored,
     async close() {
       closing.abort()
       await commits.close(settingMs(config.server.drain) ?? 0) // each command has its own 5 s at most
       await stopSweep()
       await snapshots.stop()
       stopNoting?.()
-      stopKeeping?.()
+      stored?.stop()
       catalogue.close()
       await dataKeys.close()
       await live.close()

@@ -3,7 +3,7 @@
 import { sha256Hex } from '../lib/crypto/digest.ts'
 import type { HeaderReader } from '../lib/http-server/http-server.ts'
 import type { LastUses } from '../state/indexes/last-uses.ts'
-import type { KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
+import type { Degradation, KeyEntry, KeyIndex, LiveState } from '../state/port.ts'
 import { GatewayError } from '../wire/errors.ts'
 
 /** How a key is sent and checked. */
@@ -20,7 +20,7 @@ export interface CredentialSettings {
 
 export interface AuthenticateDeps {
   readonly live: LiveState
-  readonly keys: Pick<KeyIndex, 'lookup'>
+  readonly keys: Pick<KeyIndex, 'lookup' | 'knows'>
   readonly lastUses: Pick<LastUses, 'used'>
   readonly inference: CredentialSettings
 }
@@ -44,8 +44,9 @@ export const authenticate = (headers: HeaderReader, deps: AuthenticateDeps, atMs
   }
   if (plain.length < minKeyLength || plain.length > MAX_KEY_LENGTH) throw notValid()
   requireFresh(deps.live, maxStalenessMs)
-  const entry = deps.keys.lookup(sha256Hex(plain))
-  if (entry === null) requireState(deps.live)
+  const digest = sha256Hex(plain)
+  const entry = deps.keys.lookup(digest)
+  if (entry === null && !deps.keys.knows(digest)) requireConfirmed(deps.live)
   if (entry === null || (entry.expiresAtMs !== null && entry.expiresAtMs <= atMs)) {
     throw notValid()
   }
@@ -71,7 +72,22 @@ export const requireFresh = (live: Pick<LiveState, 'status'>, maxStalenessMs: nu
   )
 }
 
-/** Throws 503 while no state is folded yet: a key that is not found in it may exist. */
+/** What a credential that is not found proves nothing in: it may have been made since. */
+const UNCONFIRMED: ReadonlySet<Degradation | null> = new Set(['starting', 'stale', 'suspected', 'stopped'])
+const UNCONFIRMED_RETRY_S = 5
+
+/** Throws 503 while the end of the log is not confirmed: a key or session that is not found may exist. */
+export const requireConfirmed = (live: Pick<LiveState, 'status'>): void => {
+  requireState(live)
+  if (!UNCONFIRMED.has(live.status().degradation)) return
+  throw new GatewayError(
+    'provider_unavailable',
+    'this instance does not know this credential and cannot confirm the end of the log at the moment; try again',
+    { status: 503, retryAfterS: UNCONFIRMED_RETRY_S },
+  )
+}
+
+/** Throws 503 while no state is folded yet. */
 export const requireState = (live: Pick<LiveState, 'status'>): void => {
   if (live.status().serves) return
   throw new GatewayError('provider_unavailable', 'this instance is still reading the log; try again', {

@@ -4,7 +4,7 @@ import type { SessionRow } from '../domain/access/session.ts'
 import type { ControlReader } from '../domain/control.ts'
 import type { Actor } from '../domain/kernel/decision.ts'
 import { Rejection } from '../domain/kernel/rejection.ts'
-import { type AuthenticateDeps, authenticate, requireFresh, requireState } from '../entry/authenticate.ts'
+import { type AuthenticateDeps, authenticate, requireConfirmed, requireFresh } from '../entry/authenticate.ts'
 import type { Payer } from '../inference/gateway-calls.ts'
 import type { Sessions } from '../upkeep/console/sessions.ts'
 import { GatewayError } from '../wire/errors.ts'
@@ -42,7 +42,7 @@ export const sessionOf = (headers: Headers, { sessions, live, inference }: Sessi
   if (token === null) return null
   requireFresh(live, inference.maxStalenessMs)
   const session = sessions.find(token)
-  if (session === null) requireState(live)
+  if (session === null) requireConfirmed(live)
   return session
 }
 

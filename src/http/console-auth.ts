@@ -8,7 +8,7 @@ import type { ControlReader } from '../domain/control.ts'
 import { closed } from '../domain/kernel/fields.ts'
 import { Rejection } from '../domain/kernel/rejection.ts'
 import { inForce } from '../domain/steering/override-row.ts'
-import { requireState } from '../entry/authenticate.ts'
+import { requireConfirmed, requireState } from '../entry/authenticate.ts'
 import { readJsonBody } from '../entry/body.ts'
 import type { IdPrefix } from '../lib/crypto/ids.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
@@ -96,7 +96,10 @@ const state = (deps: ConsoleDeps): AuthRoute => ({
   summary: 'Whether somebody has to set up, and whether the browser is signed in',
   bodySchema: null,
   successStatus: 200,
-  refuse: () => requireState(deps.live),
+  refuse() {
+    requireState(deps.live)
+    if (setupIsOpen(deps.live.control)) requireConfirmed(deps.live)
+  },
   handle({ request, client }) {
     const session = sessionOf(request.headers, deps)
     const row = session === null ? undefined : deps.live.control.table('operators').get(session.operator_id)
@@ -133,6 +136,7 @@ const setUp = (deps: ConsoleDeps, count: Counted): AuthRoute => {
         count('setup_refused')
         throw error
       }
+      requireConfirmed(deps.live) // it may have been done since
       requireNotFrozen(deps.live.control)
       requireOwnForm(request, client)
     },
@@ -173,7 +177,7 @@ const logIn = (deps: ConsoleDeps, count: Counted): AuthRoute => ({
   bodySchema: LoginBody,
   successStatus: 200,
   refuse({ request, client }) {
-    requireState(deps.live)
+    requireConfirmed(deps.live) // an operator that is not found may exist, and no session can be recorded now
     requireOwnForm(request, client)
   },
   async handle({ request, client, body }) {

@@ -81,6 +81,8 @@ export class ChainFold {
    * that named them.
    */
   readonly missingParents = new Map<string, number>()
+  /** Log time of each decision that this fold took from the data folder, not from the log, until that is compared. */
+  readonly storedAtMs = new Map<string, number>()
   readonly #window = new Map<string, { parent: string; offset: number; atMs: number }>()
 
   constructor(
@@ -109,16 +111,17 @@ export class ChainFold {
   /**
    * All records below `next` were remembered: finds, from the tip backwards, those that counted. False: the tip is not
    * among them, or some are younger than the snapshot, so they were lost and restored since, with other times for later
-   * folds.
+   * folds. Nor may a decision have another time in the log than the data folder had for it.
    */
   remembered(): boolean {
     let found = this.tip === GENESIS || this.#window.has(this.tip)
     for (let id = this.tip, at = this.#window.get(id); at !== undefined; id = at.parent, at = this.#window.get(id)) {
-      if (at.atMs > this.logAtMs) found = false
+      if (at.atMs > this.logAtMs || at.atMs !== (this.storedAtMs.get(id) ?? at.atMs)) found = false
       this.counted.add(id)
       this.recent.counts(id, at.offset)
     }
     this.#window.clear()
+    this.storedAtMs.clear()
     return found
   }
 

@@ -16,6 +16,8 @@ export interface LiveDeps {
   /** Where the snapshot thread writes; null: no snapshots. */
   readonly dataDir: string | null
   readonly nowMs: () => number
+  /** Measures how long ago the end of the log was confirmed; `performance.now` when absent. */
+  readonly monotonicMs?: () => number
   readonly diagnostics: Diagnostics
   /** Lets a thread read a long log ahead of the fold. */
   readonly readAhead?: ReadAheadOptions

@@ -132,6 +132,8 @@ export interface KeyEntry {
 /** Key digest (64 hex) -> active key. */
 export interface KeyIndex {
   lookup(digestHex: string): KeyEntry | null
+  /** Whether a key of that digest is in the state, usable or not: its refusal is no lack of news. */
+  knows(digestHex: string): boolean
   /** Whether a key from an earlier lookup is still valid: not revoked since, and not expired by then. */
   isValid(key: KeyEntry, atMs: number): boolean
 }

@@ -24,11 +24,11 @@ const used = async () => {
   const log = embeddedLog({ dataDir, nowMs })
   await begin(log)
   const instance = await openInstance('a', log, { dataDir })
-  const stop = storeRecords({ live: instance.live, dataDir, diagnostics: quiet })
+  const stored = storeRecords({ live: instance.live, dataDir, diagnostics: quiet })
   await instance.live.ready()
   for (let n = 0; n < 9; n++) await instance.queue.commit(createTenant(`t${n}`))
   const { tip } = instance.live
-  stop()
+  stored.stop()
   await instance.close()
   await log.close()
   return { dataDir, tip }

@@ -222,6 +222,7 @@ export const testGateway = (
     live,
     keys: {
       lookup: (digest) => known.get(digest) ?? null,
+      knows: (digest) => known.has(digest),
       isValid: (key) => options.standing?.(key) ?? true,
     },
     lastUses: lastUses(),

@@ -25,6 +25,7 @@ const world = () => {
         asked.push(digest)
         return known.get(digest) ?? null
       },
+      knows: () => false,
     },
     lastUses: { used: () => {} },
     inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },

@@ -189,7 +189,7 @@ export class Machine {
     const live = liveFrom(
       { ...{ log, macKey, dataDir: null, nowMs: Date.now, diagnostics, endMayLag: true } },
       loaded(newest),
-      { chainId: null, position: null },
+      { chainId: null, position: null, confirmedAtMs: null },
     )
     if (newest !== null) run.note(process.name, `has a snapshot of ${newest.next} records`)
     const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })

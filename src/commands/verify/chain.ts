@@ -33,7 +33,7 @@ export const verifyChain = async (chain: ChainToVerify): Promise<VerifiedChain> 
   const { log, macKey, dataDir, expectedChain } = chain
   // Before the end is read: a gateway that is up moves them on.
   const snapshot = await loadSnapshot(dataDir, macKey)
-  const known = { chainId: readChainWitness(dataDir), position: readPosition(dataDir) }
+  const known = { chainId: readChainWitness(dataDir), position: readPosition(dataDir), confirmedAtMs: null }
   const end = await log.end(CONTROL, 0)
   const fold = new ChainFold(macKey)
   const poison: Poison[] = []

@@ -1,6 +1,6 @@
 // Snapshots of the folded control state: a shortcut for the next start, and a witness of the log's position. JSON
 // lines: a header, rows in chunks, a MAC over all of it. Written by the snapshot thread alone.
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CHAIN_ROW } from '../../domain/chain.ts'
@@ -47,6 +47,8 @@ export interface LoadedSnapshot {
   readonly witness: Witness | null
   /** Why an existing snapshot is not used. */
   readonly problem: string | null
+  /** The fold of `start`, when it was continued by records that the data folder holds. */
+  readonly fold?: ChainFold
 }
 
 const NOTHING: LoadedSnapshot = { start: null, witness: null, problem: null }
@@ -168,6 +170,30 @@ function* chunksOf(state: ControlState): IterableIterator<{ name: string; rows: 
       rows = []
     }
     if (rows.length > 0) yield { name: table.name, rows }
+  }
+}
+
+/** Longer than any header. */
+const HEADER_BYTES = 4_096
+const NEXT = /"next":(\d{1,15}),/
+
+/**
+ * How far the log is in the snapshot of a data folder, by its header alone: unverified, to decide what to retain. Null:
+ * there is none.
+ */
+export const snapshotEnd = (dataDir: string): number | null => {
+  const head = Buffer.alloc(HEADER_BYTES)
+  try {
+    const file = openSync(snapshotPath(dataDir), 'r')
+    try {
+      const [, next] = NEXT.exec(head.toString('latin1', 0, readSync(file, head, 0, HEADER_BYTES, 0))) ?? []
+      return next === undefined ? null : Number(next)
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null
+    throw error
   }
 }
 

@@ -43,6 +43,8 @@ export const openKeyIndex = (live: Pick<LiveState, 'control' | 'subscribe' | 're
       entries.add(digest, entry)
       return entry
     },
+    knows: (digest) =>
+      live.control.table('keys').readOne('digest', digest, NAMES, read as { [name: string]: unknown }) > 0,
     isValid({ id }, atMs) {
       const row = live.control.table('keys').get(id)
       if (row === undefined || !isUsable(row)) return false

@@ -83,6 +83,13 @@ const SHORTER_TIMES = 3
 const MAX_START_WAIT_MS = 30_000
 const MAX_REREAD_WAIT_MS = 300_000
 
+/**
+ * How old the state is that a start begins with: what was confirmed before counts on, and where that is unknown the time
+ * of its last decision. A clock that has been set back since gives 0.
+ */
+const staleAtStart = ({ nowMs }: LiveDeps, { start }: LoadedSnapshot, { confirmedAtMs }: RecordedChain): number =>
+  start === null ? 0 : Math.max(0, nowMs() - Math.max(confirmedAtMs ?? 0, start.logAtMs))
+
 /** A problem that only reading again from the start can settle. */
 class Suspicion extends Error {}
 
@@ -113,10 +120,10 @@ export class ChainReader {
     readonly snapshot: LoadedSnapshot,
     readonly known: RecordedChain,
   ) {
-    this.fold = new ChainFold(deps.macKey, snapshot.start)
+    this.fold = snapshot.fold ?? new ChainFold(deps.macKey, snapshot.start)
     this.#remembering = snapshot.start !== null
     this.served = snapshot.start !== null
-    this.end = new LogEnd(deps.log, deps.nowMs)
+    this.end = new LogEnd(deps.log, deps.monotonicMs ?? (() => performance.now()), staleAtStart(deps, snapshot, known))
     this.turns = new Turns(() => performance.now())
     this.listeners = new Listeners(deps.diagnostics)
     this.readiness.promise.catch(() => {}) // awaiting it is optional
@@ -146,7 +153,7 @@ export class ChainReader {
           this.#target = await this.end.requestFrom(endMayLag ? (this.known.position?.next ?? 0) : 0, signal)
           this.fold.recentFrom = this.#target - RECENT_RECORDS
           if (this.#target < this.fold.next)
-            throw new Suspicion(`${CONTROL} ends at ${this.#target}, before what the snapshot holds`)
+            throw new Suspicion(`${CONTROL} ends at ${this.#target}, before what this instance had folded`)
         }
         if (this.suspicion !== null) {
           if (!(await this.#readAgain())) return
@@ -214,7 +221,8 @@ export class ChainReader {
     this.#remembering = false
     if (!this.fold.remembered())
       throw new Suspicion(
-        `the snapshot's last decisions are not, as it folded them, among the last ${RECENT_RECORDS} records before it`,
+        `the last decisions that this instance had folded are not, as it folded them, among the last ` +
+          `${RECENT_RECORDS} records before`,
       )
   }
 

@@ -36,6 +36,8 @@ export interface RecordedChain {
   readonly chainId: string | null
   /** `readPosition`. */
   readonly position: ChainPosition | null
+  /** `readConfirmed`: when the end of the log was last confirmed, Unix milliseconds. */
+  readonly confirmedAtMs: number | null
 }
 
 /** Why a log that was folded to its end must not be served, or null. */

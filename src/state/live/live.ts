@@ -10,9 +10,10 @@ import type { FoldStep, Poison } from '../fold.ts'
 import { type LoadedSnapshot, loadSnapshot } from '../history/snapshot.ts'
 import type { LiveChain, LiveDeps } from '../live-chain.ts'
 import type { Degradation, FoldedBatch, LiveStatus } from '../port.ts'
-import { type ChainPosition, readPosition } from '../position-witness.ts'
-import { storedPosition } from '../restore/kept-records.ts'
+import { type ChainPosition, readConfirmed, readPosition } from '../position-witness.ts'
+import { positionOf, readStoredRecords } from '../restore/kept-records.ts'
 import type { RecentRecord } from '../restore/recent-records.ts'
+import { withStoredRecords } from '../restore/stored-tail.ts'
 import type { Turns } from '../write-turns.ts'
 import { ChainReader } from './chain-reader.ts'
 import type { RecordedChain } from './guards.ts'
@@ -21,24 +22,24 @@ const STALE_MS = 10_000
 const NOT_DEGRADED = { degraded: null, degradation: null } as const
 
 /**
- * Loads the snapshot, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()`
+ * Loads the snapshot and what the data folder holds behind it, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()`
  * before serving.
  */
 export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
-  const snapshot =
-    deps.dataDir === null
-      ? { start: null, witness: null, problem: null }
-      : await loadSnapshot(deps.dataDir, deps.macKey)
-  if (snapshot.problem !== null) deps.diagnostics.warn('snapshot_not_used', { reason: snapshot.problem })
-  const known: RecordedChain =
-    deps.dataDir === null
-      ? { chainId: null, position: null }
-      : {
-          chainId: readChainWitness(deps.dataDir),
-          position: farther(readPosition(deps.dataDir), storedPosition(deps.dataDir)),
-        }
-  return liveFrom(deps, snapshot, known)
+  const { dataDir, macKey, diagnostics } = deps
+  if (dataDir === null) return liveFrom(deps, NOTHING_STORED, { chainId: null, position: null, confirmedAtMs: null })
+  const snapshot = await loadSnapshot(dataDir, macKey)
+  if (snapshot.problem !== null) diagnostics.warn('snapshot_not_used', { reason: snapshot.problem })
+  const stored = readStoredRecords(dataDir)
+  const known: RecordedChain = {
+    chainId: readChainWitness(dataDir),
+    position: farther(readPosition(dataDir), positionOf(stored)),
+    confirmedAtMs: readConfirmed(dataDir),
+  }
+  return liveFrom(deps, await withStoredRecords(snapshot, stored, macKey), known)
 }
+
+const NOTHING_STORED: LoadedSnapshot = { start: null, witness: null, problem: null }
 
 /** The same, of a snapshot that is loaded already. */
 export const liveFrom = (deps: LiveDeps, snapshot: LoadedSnapshot, known: RecordedChain): LiveChain => {
@@ -157,12 +158,21 @@ class Live implements LiveChain {
     if (refusal !== null) return { degraded: refusal, degradation: suspicion !== null ? 'suspected' : 'unknown_events' }
     if (phase === 'stopped') return { degraded: 'stopped', degradation: 'stopped' }
     if (phase === 'starting' && served) {
-      const degraded = 'serves from the snapshot: the end of the control topic is not folded yet'
+      const degraded =
+        'serves what this instance had stored: the end of the control topic was last confirmed at ' +
+        `${this.#confirmedAt()}, and is not folded yet`
       return { degraded, degradation: 'starting' }
     }
     const staleMs = end.staleMs()
     if (phase !== 'live' || staleMs <= STALE_MS) return NOT_DEGRADED
-    const degraded = `stale: the end of the control topic was last confirmed ${Math.round(staleMs / 1000)} s ago`
+    const degraded =
+      `stale: the end of the control topic was last confirmed ${Math.round(staleMs / 1000)} s ago, ` +
+      `at ${this.#confirmedAt()}`
     return { degraded, degradation: 'stale' }
+  }
+
+  #confirmedAt(): string {
+    const { deps, end } = this.#reader
+    return new Date(Math.round((deps.nowMs() - end.staleMs()) / 1_000) * 1_000).toISOString().replace('.000Z', 'Z')
   }
 }

@@ -11,14 +11,17 @@ const LAG_MS = 200
 export class LogEnd {
   #asking: Promise<number> | null = null
   #askingNext: Promise<number> | null = null
+  /** By the monotonic clock: one that is set does not make the state older or younger. */
   #confirmedAtMs: number
   readonly #unconfirmed: { end: number; askedAtMs: number }[] = []
 
   constructor(
     readonly log: EventLog,
-    readonly nowMs: () => number,
+    readonly monotonicMs: () => number,
+    /** How old the state is by now. */
+    staleMs = 0,
   ) {
-    this.#confirmedAtMs = nowMs()
+    this.#confirmedAtMs = monotonicMs() - staleMs
   }
 
   /**
@@ -63,11 +66,11 @@ export class LogEnd {
 
   /** Milliseconds since the fold was last confirmed to be at the end. */
   staleMs(): number {
-    return Math.max(0, this.nowMs() - this.#confirmedAtMs)
+    return Math.max(0, this.monotonicMs() - this.#confirmedAtMs)
   }
 
   async #ask(): Promise<number> {
-    const askedAtMs = this.nowMs()
+    const askedAtMs = this.monotonicMs()
     const end = await this.log.end(CONTROL, 0)
     if (this.#unconfirmed.length < MAX_UNCONFIRMED) this.#unconfirmed.push({ end, askedAtMs })
     return end

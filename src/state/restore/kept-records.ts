@@ -1,6 +1,6 @@
-// The last records of the control topic in a data folder, as bytes: what `gateway log restore` appends again when the
-// log has lost them. Two files, the newer one after the older; each a row of frames (length, CRC-32C, counted or not,
-// offset, value). This is the format and its reader.
+// The last records of the control topic in a data folder, as bytes: what a start folds while the log does not respond,
+// and what `gateway log restore` appends again when the log has lost them. Two files, the newer one after the older;
+// each a row of frames (length, CRC-32C, counted or not, offset, log time, value). This is the format and its reader.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32c } from '../../lib/compression/compression.ts'
@@ -10,6 +10,8 @@ import type { ChainPosition } from '../position-witness.ts'
 
 export interface StoredRecord {
   readonly offset: number
+  /** When the log took it, Unix milliseconds. Null: a frame of an earlier build, which did not store it. */
+  readonly atMs: number | null
   /** A decision that counted. */
   readonly counted: boolean
   readonly value: Uint8Array | null
@@ -18,6 +20,12 @@ export interface StoredRecord {
 const HEAD_BYTES = 20
 const COUNTED = 1
 const NO_VALUE = 2
+/**
+ * Set in the length of a frame with a log time (eight bytes before the value). An earlier build takes such a length for
+ * damage, so after a downgrade it begins its files anew.
+ */
+const TIMED = 0x8000_0000
+const TIME_BYTES = 8
 /** Longer ones are damage: no broker takes a record of this size. */
 const MAX_VALUE_BYTES = 16 * 1024 * 1024
 
@@ -27,12 +35,14 @@ export const recordFiles = (dataDir: string): { readonly newer: string; readonly
   older: join(dataDir, 'control-records.older'),
 })
 
-export const recordFrame = ({ offset, counted, value }: StoredRecord): Uint8Array => {
-  const frame = Buffer.allocUnsafe(HEAD_BYTES + (value?.length ?? 0))
-  frame.writeUInt32LE(value?.length ?? 0, 0)
+export const recordFrame = ({ offset, atMs, counted, value }: StoredRecord): Uint8Array => {
+  const valueFrom = HEAD_BYTES + (atMs === null ? 0 : TIME_BYTES)
+  const frame = Buffer.allocUnsafe(valueFrom + (value?.length ?? 0))
+  frame.writeUInt32LE((atMs === null ? 0 : TIMED) + (value?.length ?? 0), 0)
   frame.writeUInt32LE((counted ? COUNTED : 0) | (value === null ? NO_VALUE : 0), 8)
   frame.writeDoubleLE(offset, 12)
-  if (value !== null) frame.set(value, HEAD_BYTES)
+  if (atMs !== null) frame.writeDoubleLE(atMs, HEAD_BYTES)
+  if (value !== null) frame.set(value, valueFrom)
   frame.writeUInt32LE(crc32c(frame, 8), 4)
   return frame
 }
@@ -53,15 +63,19 @@ export const readStoredFile = (path: string): StoredFile => {
   const records: StoredRecord[] = []
   let at = 0
   while (bytes.length - at >= HEAD_BYTES) {
-    const length = bytes.readUInt32LE(at)
-    const end = at + HEAD_BYTES + length
+    const head = bytes.readUInt32LE(at)
+    const isTimed = head >= TIMED
+    const length = isTimed ? head - TIMED : head
+    const valueFrom = at + HEAD_BYTES + (isTimed ? TIME_BYTES : 0)
+    const end = valueFrom + length
     if (length > MAX_VALUE_BYTES || end > bytes.length) break
     if (crc32c(bytes, at + 8, end) !== bytes.readUInt32LE(at + 4)) break
     const flags = bytes.readUInt32LE(at + 8)
     const offset = bytes.readDoubleLE(at + 12)
     if (records.length > 0 && offset !== records.at(-1)!.offset + 1) break
-    const value = (flags & NO_VALUE) === 0 ? bytes.subarray(at + HEAD_BYTES, end) : null
-    records.push({ offset, counted: (flags & COUNTED) !== 0, value })
+    const atMs = isTimed ? bytes.readDoubleLE(at + HEAD_BYTES) : null
+    const value = (flags & NO_VALUE) === 0 ? bytes.subarray(valueFrom, end) : null
+    records.push({ offset, atMs, counted: (flags & COUNTED) !== 0, value })
     at = end
   }
   return { records, bytes: at }
@@ -79,11 +93,14 @@ export const readStoredRecords = (dataDir: string): readonly StoredRecord[] => {
   return follows ? [...older, ...newer] : newer
 }
 
-/** The position that the stored records prove: the newest decision that counted. Null when none is stored. */
-export const storedPosition = (dataDir: string): ChainPosition | null => {
-  const last = readStoredRecords(dataDir).findLast(({ counted }) => counted)
+/** The position that stored records prove: the newest decision that counted. Null when there is none. */
+export const positionOf = (records: readonly StoredRecord[]): ChainPosition | null => {
+  const last = records.findLast(({ counted }) => counted)
   return last === undefined ? null : { next: last.offset + 1, tip: sha256Hex(last.value!) }
 }
+
+/** The position that the stored records of a data folder prove. */
+export const storedPosition = (dataDir: string): ChainPosition | null => positionOf(readStoredRecords(dataDir))
 
 const readOrNull = (path: string): Buffer | null => {
   try {

@@ -8,6 +8,7 @@ export const RECENT_BYTES = 64 * 1024 * 1024
 
 export interface RecentRecord {
   readonly offset: number
+  readonly atMs: number
   readonly value: LogRecord['value']
   /** A decision that counted. */
   readonly counted: boolean
@@ -55,7 +56,9 @@ export class RecentRecords {
   *records(from = 0): IterableIterator<RecentRecord> {
     for (let offset = Math.max(from, this.#oldest); offset < this.#next; offset++) {
       const kept = this.#at(offset)
-      if (kept !== undefined) yield { offset, value: kept.record.value, counted: kept.counted !== null }
+      if (kept === undefined) continue
+      const { atMs, value } = kept.record
+      yield { offset, atMs, value, counted: kept.counted !== null }
     }
   }
 

@@ -1,7 +1,10 @@
 // `auth.max_staleness`: an instance that may have missed a revocation refuses all requests, reports it in its readiness
 // answer, and resumes by itself.
 import { describe, expect, test } from 'bun:test'
+import { type AuthenticateDeps, authenticate } from '../../../src/entry/authenticate.ts'
 import { principalNow, type SessionDeps, sessionOf } from '../../../src/http/auth.ts'
+import type { Degradation, KeyEntry } from '../../../src/state/port.ts'
+import type { GatewayError } from '../../../src/wire/errors.ts'
 import { gatewaysOnUpstream } from '../../http/gateways.ts'
 import { ADMIN_KEY } from '../gateway.ts'
 
@@ -53,7 +56,7 @@ describe('requests', () => {
     const deps = {
       live: { status: () => ({ serves: true, staleMs }), control: { table: () => ({ find: () => ['ten_default'] }) } },
       sessions: { find: () => ({ operator_id: 'op_1' }), used: () => {} },
-      keys: { lookup: () => null },
+      keys: { lookup: () => null, knows: () => false },
       inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: MAX_MS },
     } as unknown as SessionDeps
     const headers = new Headers({ cookie: `gateway_session=${'t'.repeat(43)}` })
@@ -62,6 +65,51 @@ describe('requests', () => {
     staleMs = MAX_MS + 1
     expect(() => sessionOf(headers, deps)).toThrow('has not confirmed the log lately')
     expect(principalNow(headers, [], deps, 0)).toBeNull()
+  })
+})
+
+// docs/behaviour.md: "Authentication"
+describe('a key that is not found while the end of the log is not confirmed', () => {
+  const asked = (degradation: Degradation | null, knows: boolean, entry: KeyEntry | null = null) => {
+    const deps = {
+      live: { status: () => ({ serves: true, staleMs: 0, degradation }) },
+      keys: { lookup: () => entry, knows: () => knows },
+      lastUses: { used: () => {} },
+      inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
+    } as unknown as AuthenticateDeps
+    try {
+      return authenticate(new Headers({ authorization: `Bearer gw_live_${'k'.repeat(30)}` }), deps, 1_000).id
+    } catch (error) {
+      const { status, retryAfterS } = error as GatewayError
+      return { status, retryAfterS }
+    }
+  }
+
+  test('may exist: 503 with Retry-After, never 401', () => {
+    for (const degradation of ['starting', 'stale', 'suspected', 'stopped'] as const)
+      expect(asked(degradation, false)).toEqual({ status: 503, retryAfterS: 5 })
+    for (const degradation of [null, 'unknown_events'] as const)
+      expect(asked(degradation, false)).toMatchObject({ status: 401 })
+  })
+
+  test('is 401 when it is known to be revoked or to have expired', () => {
+    const expired: KeyEntry = {
+      ...{ id: 'key_a', tenantId: 'ten_a', scopes: [], routingPolicyId: null },
+      expiresAtMs: 999,
+    }
+    expect(asked('starting', true)).toMatchObject({ status: 401 })
+    expect(asked('starting', true, expired)).toMatchObject({ status: 401 })
+    expect(asked('starting', true, { ...expired, expiresAtMs: 1_001 })).toBe('key_a')
+  })
+
+  test('so is a session', () => {
+    const deps = {
+      live: { status: () => ({ serves: true, staleMs: 0, degradation: 'starting' }) },
+      sessions: { find: () => null },
+      inference: { maxStalenessMs: null },
+    } as unknown as SessionDeps
+    const headers = new Headers({ cookie: `gateway_session=${'t'.repeat(43)}` })
+    expect(() => sessionOf(headers, deps)).toThrow('cannot confirm the end of the log')
   })
 })
 

@@ -173,7 +173,7 @@ describe('the start', () => {
     const instance = await opened('a', log.view({ down: () => down }), { dataDir, graceMs: 20 })
     await instance.live.ready()
     expect(instance.live.status()).toMatchObject({ phase: 'starting', serves: true })
-    expect(instance.live.status().degraded).toContain('snapshot')
+    expect(instance.live.status().degraded).toContain('serves what this instance had stored')
     expect(instance.live.control.table('tenants').size).toBe(5)
     down = false
     log.wake()

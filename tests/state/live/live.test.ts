@@ -195,7 +195,7 @@ describe('staleness', () => {
     let down = false
     const instance = await opened('a', log.view({ down: () => down }), {
       confirmEveryMs: 5,
-      nowMs: () => nowMs() + skewMs,
+      monotonicMs: () => performance.now() + skewMs,
     })
     await instance.live.ready()
     down = true

@@ -30,12 +30,18 @@ const withChain = async (): Promise<MemoryLog> => {
 const keeping = async (log: EventLog, dataDir: string, more: Partial<LiveDeps> & { records?: number } = {}) => {
   const { records, ...rest } = more
   const instance = await openInstance('a', log, { dataDir, confirmEveryMs: 10, ...rest })
-  const stop = storeRecords({ live: instance.live, dataDir, diagnostics: quiet, records })
+  const stored = storeRecords({
+    live: instance.live,
+    dataDir,
+    diagnostics: quiet,
+    records,
+    snapshotEnd: () => Infinity,
+  })
   let open = true
   const close = async () => {
     if (!open) return
     open = false
-    stop()
+    stored.stop()
     await instance.close()
   }
   closing.push(close)
@@ -77,7 +83,10 @@ describe('what is kept', () => {
     await first.close()
     const { newer } = recordFiles(dataDir)
     const whole = readFileSync(newer)
-    appendFileSync(newer, recordFrame({ offset: 3, counted: true, value: Buffer.alloc(90, 1) }).subarray(0, 50))
+    appendFileSync(
+      newer,
+      recordFrame({ offset: 3, atMs: 1, counted: true, value: Buffer.alloc(90, 1) }).subarray(0, 50),
+    )
     const second = await keeping(log.view(), dataDir)
     await made(second, ['c'])
     await second.close()
@@ -107,7 +116,8 @@ describe('what is kept', () => {
     const { said, diagnostics } = listening()
     const instance = await openInstance('a', log.view())
     closing.push(() => instance.close())
-    closing.push(storeRecords({ live: instance.live, dataDir: join(dataDir, 'missing'), diagnostics }))
+    const stored = storeRecords({ live: instance.live, dataDir: join(dataDir, 'missing'), diagnostics })
+    closing.push(() => stored.stop())
     await instance.live.ready()
     await made(instance, ['a'])
     expect(said.map(({ event }) => event)).toEqual(['control_records_not_kept'])

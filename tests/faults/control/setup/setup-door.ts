@@ -53,7 +53,7 @@ export const openDoor = ({ live, queue }: Instance, dataKeys: DataKeyStore): Doo
       hosts: allowedHosts({ listensOn: '127.0.0.1', allowed: [], publicUrl: null }),
     },
     // No request carries a key.
-    ...{ keys: { lookup: () => null }, lastUses: lastUses() },
+    ...{ keys: { lookup: () => null, knows: () => false }, lastUses: lastUses() },
     inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
     operators: createOperators({ live, dataKeys, passwords, guard, nameKeys }),
   }

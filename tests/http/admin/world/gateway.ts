@@ -165,7 +165,7 @@ export const startGateway = (
   const deps: AdminDeps = {
     ...door.deps,
     live,
-    keys: { lookup },
+    keys: { lookup, knows: () => false },
     inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
     commit,
     nowMs: () => gateway.nowMs,
