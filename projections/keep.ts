@@ -3,6 +3,7 @@
 
 import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
+import { wallMs } from '../src/lib/time/wall-clock.ts'
 import { type EventLog, LogReplaced } from '../src/log/port.ts'
 import { type AnyProjection, activate, buildToKeep, prepareCatalogue, removeAbandonedBuilds } from './builds.ts'
 import { isMissingTable, type Sql, settled } from './database.ts'
@@ -169,7 +170,7 @@ export const followBuild = async (
         const known = view.ends.get(partition)
         const reached = known !== undefined && (view.partitions.get(partition)?.next ?? -1) >= known.end
         if (!reached) caughtUp = false
-        if (known === undefined || reached) view.ends.set(partition, { end, sinceMs: Date.now() })
+        if (known === undefined || reached) view.ends.set(partition, { end, sinceMs: wallMs() })
       }
     } catch (error) {
       diagnostics.debug('log_not_asked', { topic: projection.topic, error })

@@ -3,6 +3,7 @@
 import { sleep } from '../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../src/lib/process/diagnostics.ts'
 import { codeOf } from '../src/lib/process/error-code.ts'
+import { wallMs } from '../src/lib/time/wall-clock.ts'
 import type { EventLog } from '../src/log/port.ts'
 import { auditProjection } from './audit/project.ts'
 import { publishAudit } from './audit/publish.ts'
@@ -18,6 +19,7 @@ import { databaseProblem } from './problems.ts'
 import { KEPT_DAYS, requestsModel } from './requests/project.ts'
 import { durableOffsets, type ModelStatus, statusOf, writeStatus } from './status.ts'
 import { closeDays } from './usage/close.ts'
+import { followLogClock } from './worker-clock.ts'
 
 export interface WorkerOptions {
   readonly log: EventLog
@@ -112,6 +114,7 @@ export const runWorker = async (options: WorkerOptions): Promise<void> => {
       publishAudit(publishing),
       closeDays({ ...publishing, pollMs: tuning.closeMs }),
       report(shared, reports, views),
+      followLogClock(publishing),
     ]
     // The first that fails ends all; the others end in order before it is reported.
     const outcomes = await Promise.allSettled([...models, ...beside].map((task) => task.finally(stop)))
@@ -154,7 +157,7 @@ const report = async (
   const { worker, signal, diagnostics, onProjected, onStatus, reportMs, frozenMs } = options
   const reported = new Map<string, number>()
   while (!signal.aborted) {
-    const status = [...views].map(([model, view]) => statusOf(model, worker, view, Date.now()))
+    const status = [...views].map(([model, view]) => statusOf(model, worker, view, wallMs()))
     onStatus?.(status)
     try {
       const frozen = await settled(sql, endFrozen(sql, frozenMs))

@@ -29,6 +29,7 @@ import { newApiKey, newId } from './lib/crypto/ids.ts'
 import { waitBriefly } from './lib/event-loop/wait-with-timeout.ts'
 import { createDialer } from './lib/http-client/http-client.ts'
 import type { Diagnostics } from './lib/process/diagnostics.ts'
+import { wallMs } from './lib/time/wall-clock.ts'
 import { KINDS } from './providers/kinds.ts'
 import type { Budgets } from './state/budgets/budgets.ts'
 import { providerSecret } from './state/indexes/catalogue.ts'
@@ -166,7 +167,7 @@ const openParts = (
   const mayName = (name: string) => envIsAllowed(name, kindTable)
   const secrets = { env, envIsAllowed: mayName, diagnostics, dataKeys: control.dataKeys }
   const secretOf = (provider: ProviderRow) => providerSecret(provider, secrets)
-  const catalogueOfModels = modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: Date.now })
+  const catalogueOfModels = modelCatalogue({ dial: dialer.dial, kindTable, secretOf, nowMs: wallMs })
   const health = openHealthParts({ ...opened, kindTable, modelCatalogue: catalogueOfModels, dial: dialer.dial })
   const providerWork = openWork({
     control,
@@ -250,7 +251,7 @@ const appDeps = (parts: Parts): AppDeps => {
     healthOf: parts.health.healthOf,
     newId,
     newApiKey,
-    nowMs: Date.now,
+    nowMs: wallMs,
     lastUses: lastUses(),
     clearBreakers: () => parts.announcements.clearBreakers(),
     furtherRoutes: [

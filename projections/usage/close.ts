@@ -6,6 +6,7 @@ import { type UsageClosed, UsageClosedCell } from '../../src/domain/events/usage
 import { sha256Hex } from '../../src/lib/crypto/digest.ts'
 import { sleep } from '../../src/lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../../src/lib/process/diagnostics.ts'
+import { wallMs } from '../../src/lib/time/wall-clock.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import type { EventLog } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -66,7 +67,7 @@ interface Cut {
  * checked once more, from a moment when that writer has committed.
  */
 const closeSome = async (options: CloseOptions): Promise<number> => {
-  const { sql, log, nowMs = Date.now } = options
+  const { sql, log, nowMs = wallMs } = options
   const topic = TOPICS.requests.name
   const known = await activeBuild(sql, 'requests')
   if (known === null) return 0

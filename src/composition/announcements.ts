@@ -1,6 +1,9 @@
 // Puts together the announcements of instances, once the control state can be compared with that of others, and what
 // depends on them.
+
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
+import { correctsWallClock, LogClock } from '../log/log-clock.ts'
 import type { HealthBook } from '../state/health/book.ts'
 import type { FailedLogins } from '../state/indexes/failed-logins.ts'
 import { type Activation, openActivation } from '../upkeep/instances/activation.ts'
@@ -22,7 +25,7 @@ export interface Announcements {
 }
 
 export interface AnnouncementsDeps {
-  readonly control: Pick<ControlPlane, 'log' | 'live' | 'commits'>
+  readonly control: Pick<ControlPlane, 'log' | 'live' | 'commits' | 'stored'>
   readonly instance: string
   readonly build: string
   readonly book: HealthBook
@@ -31,8 +34,8 @@ export interface AnnouncementsDeps {
 }
 
 /**
- * Applied-by is best effort: a write that takes something away waits so long for the others, any other write not at
- * all.
+ * Applied-by is best effort: a write that takes something away, or makes a credential, waits so long for the others, any
+ * other write not at all.
  */
 const APPLIED_WAIT_MS = 250
 const ALONE: AppliedBy = { applied: 1, instances: 1 }
@@ -43,17 +46,20 @@ export const openAnnouncements = (deps: AnnouncementsDeps): Announcements => {
   let instances: Instances | null = null
   let activation: Activation | null = null
   let closed = false
+  const startedAtMs = Date.now()
   const announce = async () => {
     await live.ready()
     if (closed) return
     instances = openInstances({
-      ...{ log, live, instance, build, nowMs: Date.now, diagnostics },
+      ...{ log, live, instance, build, nowMs: wallMs, diagnostics, startedAtMs },
+      ...(control.stored === null ? {} : { stored: control.stored }),
+      clock: new LogClock(correctsWallClock(diagnostics)),
       openBreakers: () => book.openBreakers(MOST_OPEN_BREAKERS),
       onOpenBreakers: (modelIds) => book.warn(modelIds),
       breakersCleared: () => book.clearedMs,
       onBreakersCleared: (atMs) => book.applyCleared(atMs),
-      failedLogins: () => failures.announced(Date.now()),
-      onFailedLogins: (name, announced) => failures.merge(name, announced, Date.now()),
+      failedLogins: () => failures.announced(wallMs()),
+      onFailedLogins: (name, announced) => failures.merge(name, announced, wallMs()),
     })
     activation = openActivation({ live, commit: control.commits.commit, instances, diagnostics })
   }

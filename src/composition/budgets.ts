@@ -6,6 +6,7 @@ import type { Config } from '../config/schema.ts'
 import { RETIRED_IN_PARTS_SINCE } from '../domain/budgets/budget-events.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import { openLog } from '../log/open-log.ts'
 import type { EventLog } from '../log/port.ts'
 import type { LocalSpool } from '../log/spool/spool.ts'
@@ -54,7 +55,7 @@ export const openBudgetParts = (
   const log = ports.log ?? openLog(logSettings(config, 'budgets'))
   const { spool } = outcomes
   const newEpoch = ports.newEpoch ?? (() => randomBytes(8).toString('hex'))
-  const shared = { log, instance: spool.instance, nowMs: Date.now, newEpoch, diagnostics }
+  const shared = { log, instance: spool.instance, nowMs: wallMs, newEpoch, diagnostics }
   const budgets = openBudgets({
     ...shared,
     live,

@@ -1,4 +1,5 @@
 // Puts together the sign-in of the console: operators, their sessions, and the guard before both.
+
 import { type Config, isLoopback } from '../config/schema.ts'
 import type { LoginEvent } from '../domain/access/login.ts'
 import { setupIsOpen } from '../domain/access/setup.ts'
@@ -9,6 +10,7 @@ import { type SetupDoor, setupLink, setupTokenOf } from '../http/setup-door.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { createPasswords } from '../lib/crypto/passwords.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import { REFUSABLE, type Spool } from '../log/spool/spool.ts'
 import { FailedLogins } from '../state/indexes/failed-logins.ts'
 import { createLoginGuard } from '../upkeep/console/login-guard.ts'
@@ -39,7 +41,7 @@ const COMPLAIN_MS = 60_000
 export const openConsole = ({ config, control, outcomes, diagnostics, announce }: ConsolePartsDeps): ConsoleParts => {
   const { live, commits, dataKeys, installation } = control
   const failures = new FailedLogins()
-  const nowMs = Date.now
+  const nowMs = wallMs
   const guard = createLoginGuard({
     failures,
     addressKey: installation.loginAddress,

@@ -1,5 +1,6 @@
 // Puts together what decides and what is decided: the live fold, the commit queue, data keys, and the indexes that
 // follow.
+
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import { PAST_READER } from '../http/admin/past.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { waitBriefly, waitUnlessUnreachable } from '../lib/event-loop/wait-with-timeout.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import { checkTopics, kafkaAccess } from '../log/kafka/kafka.ts'
 import { LOG_MODULE, openLog } from '../log/open-log.ts'
 import { type EventLog, LogUnavailable } from '../log/port.ts'
@@ -84,7 +86,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const dataDir = config.data.dir
   const log = openLog(logSettings(config, 'control'))
   const closing = new AbortController()
-  const shared = { log, dataDir, nowMs: Date.now, diagnostics, graceMs: GRACE_MS, endMayLag: isKafka(config) }
+  const shared = { log, dataDir, nowMs: wallMs, diagnostics, graceMs: GRACE_MS, endMayLag: isKafka(config) }
   // Topics first, so that a missing one is reported as that, and not as an unreachable log.
   const away = Promise.withResolvers<void>()
   const topics = isKafka(config) ? untilTopicsAreRight(deps, {}, closing.signal, away.resolve) : Promise.resolve()
@@ -97,7 +99,13 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   if (!isKafka(config)) await startEmbeddedChain(log, macKey, dataDir)
   // On one processor a further thread takes longer.
   const readAhead = availableParallelism() > 1 ? { ...LOG_MODULE, logOptions: logSettings(config, 'ahead') } : undefined
-  const live = await openLiveState({ ...shared, macKey, expectedChain: config.log.kafka.chain, readAhead })
+  const live = await openLiveState({
+    ...shared,
+    nowMs: Date.now,
+    macKey,
+    expectedChain: config.log.kafka.chain,
+    readAhead,
+  })
   const ready = Promise.all([topics, live.ready(), dataKeys.ready()])
   if (!(await waitBriefly(ready, deps.onRefused)) && isKafka(config)) await waitUnlessUnreachable(ready, away.promise)
   if (isKafka(config)) void checkAgainstChain(deps, live, closing.signal)
@@ -109,7 +117,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const kindTable = kindTableOf(config)
   const mayName = (name: string) => envIsAllowed(name, kindTable)
   const catalogue = openCatalogue({ live, dataKeys, env, envIsAllowed: mayName, kinds: KINDS, diagnostics })
-  const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
+  const commits = createCommit({ log, live, macKey, nowMs: wallMs, diagnostics, instance })
   const stopSweep = startDataKeySweep({ live, dataKeys, diagnostics })
   const threadLog = { ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') }
   const snapshots = startSnapshots({
@@ -131,7 +139,7 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     live,
     commits,
     dataKeys,
-    content: createContentKeys({ live, dataKeys, nowMs: Date.now, diagnostics }),
+    content: createContentKeys({ live, dataKeys, nowMs: wallMs, diagnostics }),
     installation,
     keys: openKeyIndex(live),
     catalogue,
@@ -161,7 +169,7 @@ const startEmbeddedChain = async (log: EventLog, macKey: Uint8Array, dataDir: st
   if (existsSync(join(dataDir, 'control.snapshot')) || readChainWitness(dataDir) !== null) return
   const many = Object.values(TOPICS).filter(({ partitions }) => partitions === 'many')
   const partitions = Object.fromEntries(many.map(({ name }) => [name, 1]))
-  await startChain({ log, macKey, chainId: newId('chain'), nowMs: Date.now, partitions })
+  await startChain({ log, macKey, chainId: newId('chain'), nowMs: wallMs, partitions })
 }
 
 /**

@@ -1,4 +1,5 @@
 // Puts together what measures how well providers do: the book of health, its probes, and feedback.
+
 import { feedbackQueries } from '../../projections/feedback/query.ts'
 import { probeQueries } from '../../projections/probes/query.ts'
 import { type Config, settingMs } from '../config/schema.ts'
@@ -11,6 +12,7 @@ import type { RequestLookup } from '../inference/surface/request-search.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import type { Dial } from '../lib/http-client/http-client.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import type { HealthBook } from '../state/health/book.ts'
 import type { FeedbackMeans } from '../state/health/feedback-means.ts'
 import { RecentRequests } from '../state/indexes/recent-requests.ts'
@@ -49,7 +51,7 @@ export interface HealthPartsDeps {
 export const openHealthParts = (deps: HealthPartsDeps): HealthParts => {
   const { config, control, outcomes, analytics, kindTable, modelCatalogue, dial, diagnostics } = deps
   const { live, catalogue } = control
-  const nowMs = Date.now
+  const nowMs = wallMs
   const watch = watchHealth({
     ...{ catalogue, spool: outcomes.spool, diagnostics, nowMs },
     // It measures how long providers took.

@@ -3,10 +3,11 @@
 import { within } from '../../projections/database.ts'
 import { allowsPrivate, type Config, redacted, settingMs } from '../config/schema.ts'
 import type { InstanceDeps } from '../http/admin/reads/instances.ts'
-import { type SystemRouteDeps, systemRoutes } from '../http/admin/reads/system.ts'
+import { systemRoutes } from '../http/admin/reads/system.ts'
 import { type OperationsDeps, type ReadinessCheck, readinessChecker } from '../http/operations.ts'
 import type { Limits } from '../inference/limits/port.ts'
-import type { Instances } from '../upkeep/instances/instances.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
+import type { InstanceCounts, Instances } from '../upkeep/instances/instances.ts'
 import type { EgressWatch } from '../upkeep/watch/egress-watch.ts'
 import type { Analytics } from './analytics.ts'
 import type { ControlPlane } from './control-plane.ts'
@@ -29,10 +30,10 @@ export interface OperationsParts {
 }
 
 export type Operations = Pick<OperationsDeps, 'build' | 'components' | 'readiness'> &
-  Pick<SystemRouteDeps, 'instanceCounts'> &
-  Pick<InstanceDeps, 'liveInstances'>
+  Pick<InstanceDeps, 'liveInstances' | 'instanceStandings'> & { instanceCounts(): InstanceCounts }
 
 const REPORTS_WITHIN_MS = 1_500
+const ALONE: InstanceCounts = { live: 1, diverged: 0, behindRecords: 0, nameShared: 0, clockAheadMs: 0 }
 
 export const operationsOf = (parts: OperationsParts): Operations => {
   const { config, env, version, analytics } = parts
@@ -44,7 +45,8 @@ export const operationsOf = (parts: OperationsParts): Operations => {
       redis: config.redis.url === null ? 'none' : 'redis',
     },
     readiness: [...analytics.readiness, ...readinessOf(parts)],
-    instanceCounts: () => parts.instances()?.counts() ?? { live: 1, diverged: 0, behindRecords: 0 },
+    instanceCounts: () => parts.instances()?.counts() ?? ALONE,
+    instanceStandings: () => parts.instances()?.standings() ?? [],
     liveInstances: () =>
       parts
         .instances()
@@ -71,7 +73,8 @@ const readinessOf = ({ config, control, outcomes, instances, limits, egress }: O
   }
   const checks = [
     degradedBy('log', log),
-    degradedBy('instances', () => instances()?.alarm() ?? instances()?.behind() ?? null),
+    degradedBy('instances', () => instances()?.nameShared() ?? instances()?.alarm() ?? instances()?.behind() ?? null),
+    degradedBy('clock', () => instances()?.clockProblem() ?? null),
   ]
   if (!allowsPrivate(config)) checks.push(degradedBy('egress', () => egress.problem()))
   return config.redis.url === null ? checks : [...checks, degradedBy('redis', () => limits.status().degraded)]
@@ -81,7 +84,7 @@ const readinessOf = ({ config, control, outcomes, instances, limits, egress }: O
 export const systemRoutesOf = (parts: OperationsParts, operations: Operations) => {
   const { config, control, outcomes, analytics, health } = parts
   const { live, catalogue, steering } = control
-  const nowMs = Date.now
+  const nowMs = wallMs
   const inference = { maxStalenessMs: settingMs(config.auth.max_staleness) }
   const { readiness } = operations
   const checked = { live, catalogue, steering, spool: outcomes.spool, inference, nowMs, readiness }

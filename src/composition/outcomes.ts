@@ -1,9 +1,11 @@
 // Puts together where outcomes go: this process's spool, on Kafka the sender that ships it, and what dead processes
 // left open.
+
 import type { Config } from '../config/schema.ts'
 import { CHAIN_ROW } from '../domain/chain.ts'
 import { sleep } from '../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import { LOG_MODULE } from '../log/open-log.ts'
 import { type Sender, type SenderOptions, type SenderStatus, startSender } from '../log/sender/thread.ts'
 import { adoptFreeSpools, type LocalSpool, openSpool, type SpoolOptions } from '../log/spool/spool.ts'
@@ -192,7 +194,7 @@ const spoolOptions = (config: Pick<Config, 'data' | 'log'>): SpoolOptions => ({
         consumers: { requests: [PROJECTION_CONSUMER], operations: [] },
         retentionMs: config.log.retention_hours * HOUR_MS,
       },
-  nowMs: () => Date.now(),
+  nowMs: wallMs,
   backlogBytes: config.log.max_backlog_mb * MIB,
 })
 

@@ -1,8 +1,10 @@
 // Puts together what calls providers for operators: the checks of a test, listings, detection, over the same spool,
 // dialer and kinds as requests.
+
 import { newIdentity } from '../http/request-context.ts'
 import { gatewayCalls } from '../inference/gateway-calls.ts'
 import type { Dial } from '../lib/http-client/http-client.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import { KINDS } from '../providers/kinds.ts'
 import type { Budgets } from '../state/budgets/budgets.ts'
 import type { KindTable } from '../upkeep/models/kind-table.ts'
@@ -30,7 +32,7 @@ export const openWork = ({ control, outcomes, kindTable, modelCatalogue, dial, b
     kinds: KINDS,
     budgets,
     newIdentity: () => newIdentity(new Headers()),
-    nowMs: Date.now,
+    nowMs: wallMs,
   })
   return openProviderWork({ dial, kindTable, modelCatalogue, catalogue, ask })
 }

@@ -1,4 +1,5 @@
 // The reads of the admin API that read models serve, put together.
+
 import { auditQueries } from '../../projections/audit/query.ts'
 import { frameQueries } from '../../projections/frames/query.ts'
 import { requestQueries } from '../../projections/requests/query.ts'
@@ -11,6 +12,7 @@ import { requestRoutes } from '../http/admin/reads/requests.ts'
 import { tailRoutes } from '../http/admin/reads/tail.ts'
 import { usageRoutes } from '../http/admin/reads/usage.ts'
 import type { AdminRoute } from '../http/admin/route.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import type { Analytics } from './analytics.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { HealthParts } from './health.ts'
@@ -26,7 +28,7 @@ export interface ReadRoutesDeps {
 export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoutesDeps): readonly AdminRoute[] => {
   const { sql } = analytics
   const { live, catalogue } = control
-  const nowMs = Date.now
+  const nowMs = wallMs
   const { recentRequests, requestLookup } = health
   const ofRequests = { requests: requestQueries(sql), recentRequests, requestLookup, live, nowMs, userDigest }
   const ofUsage = { usage: usageQueries(sql), live, nowMs }

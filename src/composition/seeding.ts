@@ -1,9 +1,11 @@
 // Runs the seeder at start: until it is done, however long the log is not reachable.
+
 import type { Config } from '../config/schema.ts'
 import { checkBootstrap } from '../domain/bootstrap.ts'
 import { newApiKey, newId } from '../lib/crypto/ids.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { ConfigError } from '../lib/settings/settings.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 import { CommitFailure } from '../state/port.ts'
 import { wantedKeys } from '../upkeep/bootstrap/keys.ts'
 import { credentialNotes } from '../upkeep/bootstrap/left-out/credentials.ts'
@@ -58,7 +60,7 @@ export const seedUntilDone = async (deps: SeedingDeps): Promise<SeedReport> => {
     minKeyLength: config.auth.min_key_length,
     newId,
     newApiKey,
-    nowMs: Date.now,
+    nowMs: wallMs,
   })
   await live.ready()
   for (;;) {

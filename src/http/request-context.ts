@@ -1,15 +1,17 @@
 // Identity of a request: its own id, the label that the client sees, its trace. Created once for each request.
+
 import type { Identity } from '../inference/request/exchange.ts'
 import { newId } from '../lib/crypto/ids.ts'
 import { readTraceParent } from '../lib/http/trace-context.ts'
 import type { HeaderReader } from '../lib/http-server/http-server.ts'
+import { wallMs } from '../lib/time/wall-clock.ts'
 
 const LABEL_LIMIT = 128
 const BAD_LABEL = /[^A-Za-z0-9._-]/g
 
 /** Reads the identifying headers. Invalid characters of the label are dropped; an empty rest counts as absent. */
 export const newIdentity = (headers: HeaderReader): Identity => {
-  const atMs = Date.now()
+  const atMs = wallMs()
   const id = newId('req', atMs)
   const sent = headers.get('x-request-id')
   const label =

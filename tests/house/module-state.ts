@@ -56,6 +56,7 @@ export const LETS: Readonly<Record<string, string>> = {
   'src/lib/event-loop/shared-buffer.ts shared': FIRST_USE,
   'src/lib/http-server/output.ts dateLine': LAST,
   'src/lib/http-server/output.ts dateSecond': LAST,
+  'src/lib/time/wall-clock.ts aheadMs': 'a process has one clock',
   'src/lib/http/large-read-pacing.ts bytesSinceCollection': 'a process has one heap',
   'src/lib/http/large-read-pacing.ts resumedInIteration': 'a process has one event loop',
   'src/lib/http/large-read-pacing.ts scheduled': 'a process has one event loop',

@@ -62,6 +62,22 @@ describe('/metrics', () => {
     expect(text).not.toContain('stranger')
   })
 
+  test('counts an outcome as not recorded only when something was sent to a provider', async () => {
+    const gateway = gatewayWith()
+    const unrecorded = async () =>
+      /^gateway_outcomes_unrecorded_total (\d+)$/m.exec(await scraped(gateway))?.[1] ?? 'not there'
+    gateway.spool.open = false // the disk is full: refused before any call
+    expect(await ask(gateway)).toBeGreaterThanOrEqual(429)
+    expect(await ask(gateway, { model: 'unknown-model' })).toBeGreaterThanOrEqual(400)
+    expect(await unrecorded()).toBe('0')
+    gateway.spool.open = true
+    gateway.spool.before = (type) => {
+      if (type === 'request.settled') throw new Error('the disk fails')
+    }
+    expect(await ask(gateway)).toBe(500)
+    expect(await unrecorded()).toBe('1')
+  })
+
   test('names the budgets that are nearest to their limits, and how leases fare', async () => {
     const figure = { id: 'bud_1', limitNanoUsd: 2_000_000_000, spentNanoUsd: 500_000_000, reservedNanoUsd: 250_000_000 }
     const asked: number[] = []

@@ -294,7 +294,7 @@ const operations = (options: {
 /** The admin surface is not mounted: it has tests of its own. */
 const NO_ADMIN = {
   adminEnabled: false,
-  instanceCounts: () => ({ live: 1, diverged: 0, behindRecords: 0 }),
+  instanceCounts: () => ({ live: 1, diverged: 0, behindRecords: 0, nameShared: 0, clockAheadMs: 0 }),
 } as unknown as Omit<AppDeps, keyof InferenceDeps | keyof OperationsDeps>
 
 /** The data of each frame of a stream, `[DONE]` included; `event: error` frames as `{ event, data }`. */

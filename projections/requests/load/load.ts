@@ -1,6 +1,7 @@
 // Brings a build without readers to the end of the log: a thread folds what this one reads, while Postgres takes the
 // batch before. What is out of the ordinary (a problem, a request that was settled twice) is left to the follower,
 // record by record; then the load goes on from there.
+import { wallMs } from '../../../src/lib/time/wall-clock.ts'
 import { LogReplaced } from '../../../src/log/port.ts'
 import { settled } from '../../database.ts'
 import { followPartition, newProgress, type Progress, reasonOf, requireSameLog } from '../../follow.ts'
@@ -91,7 +92,7 @@ const loadFrom = async (options: Options, thread: FoldThread): Promise<Applied['
     if (position === null) return [] // the build was removed
     await requireSameLog(own, position)
     const end = await log.end(projection.topic, partition)
-    options.view.ends.set(partition, { end, sinceMs: Date.now() })
+    options.view.ends.set(partition, { end, sinceMs: wallMs() })
     positions.set(partition, position)
     own.progress.next = position.next
     own.progress.state = 'live'

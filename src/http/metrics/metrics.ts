@@ -1,4 +1,5 @@
 // `/metrics`: a registry of its own. Labels come from closed sets, so that no caller can make the series grow.
+
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Gauge, Registry } from '@prometheus-io/client'
 import { isInForce } from '../../domain/steering/override-row.ts'
@@ -6,6 +7,7 @@ import { OVERRIDE_KINDS } from '../../domain/steering/override-target.ts'
 import type { Limits } from '../../inference/limits/port.ts'
 import type { Observed } from '../../inference/request/deps.ts'
 import type { LoadGate } from '../../lib/event-loop/load-gate.ts'
+import { wallMs } from '../../lib/time/wall-clock.ts'
 import type { HealthBook } from '../../state/health/book.ts'
 import { DEGRADATIONS, type LiveState } from '../../state/port.ts'
 import type { InstanceCounts } from '../../upkeep/instances/instances.ts'
@@ -146,7 +148,7 @@ const gauges = (registers: Registry[], { live, spool, limits, inFlight, gate }: 
     registers,
     collect() {
       const counts = new Map<string, number>()
-      const nowMs = Date.now()
+      const nowMs = wallMs()
       for (const [, row] of live.control.table('overrides').rows()) {
         if (isInForce(row, nowMs)) counts.set(row.kind, (counts.get(row.kind) ?? 0) + 1)
       }
@@ -204,6 +206,11 @@ const instanceGauges = (registers: Registry[], { live, instanceCounts }: Metrics
       'Control records that another instance has folded for some seconds and this one has not.',
       'behindRecords',
     ],
+    [
+      'gateway_instance_name_shared',
+      '1 while another process announces itself under the name of this one: a data folder was copied.',
+      'nameShared',
+    ],
   ]
   for (const [name, help, count] of shown) {
     new Gauge({
@@ -215,6 +222,12 @@ const instanceGauges = (registers: Registry[], { live, instanceCounts }: Metrics
       },
     })
   }
+  readOnScrape(
+    registers,
+    'gateway_clock_ahead_seconds',
+    'How far the clock of this machine runs ahead of the log’s; negative: behind.',
+    () => instanceCounts().clockAheadMs / 1_000,
+  )
   new Gauge({
     name: 'gateway_control_degraded',
     help: '1 for the reason why the state of this instance may not be the newest.',

@@ -52,7 +52,7 @@ const wholeRequests = (registers: Registry[]): ((observed: Observed) => void) =>
   )
   const unrecorded = count(
     'gateway_outcomes_unrecorded_total',
-    'Outcomes that could not be written; their clients got a failure.',
+    'Outcomes of requests that were sent to a provider and could not be written; their clients got a failure.',
     [],
   )
   return (observed) => {
@@ -66,9 +66,12 @@ const wholeRequests = (registers: Registry[]): ((observed: Observed) => void) =>
     if (completionTokens > 0) tokens(completionTokens, 'completion')
     if (costNanoUsd > 0) cost(costNanoUsd, observed.costBasis)
     if (outcome === 'denied' && code === 'rate_limited') denied(1, limitOf(observed))
-    if (!observed.recorded) unrecorded(1)
+    // A request that is refused before any call has nothing that is lost with its outcome.
+    if (!observed.recorded && observed.attempts.some(isCall)) unrecorded(1)
   }
 }
+
+const isCall = ({ outcome }: Observed['attempts'][number]): boolean => outcome !== 'skipped'
 
 const limitOf = ({ error }: Observed): string => {
   const limit = error?.details?.limit

@@ -1,5 +1,7 @@
 // Ids that sort by time, and API keys.
+
 import { randomBytes } from 'node:crypto'
+import { wallMs } from '../time/wall-clock.ts'
 
 /** Prefixes of ids by what they name. They are stored, so they never change. */
 export type IdPrefix =
@@ -30,7 +32,7 @@ export type IdPrefix =
  * `<prefix>_<UUIDv7>` (RFC 9562). `atMs`: Unix milliseconds of the id, now by default. Ids of one process sort by time,
  * also within a millisecond.
  */
-export const newId = (prefix: IdPrefix, atMs = Date.now()): string => `${prefix}_${Bun.randomUUIDv7('hex', atMs)}`
+export const newId = (prefix: IdPrefix, atMs = wallMs()): string => `${prefix}_${Bun.randomUUIDv7('hex', atMs)}`
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 

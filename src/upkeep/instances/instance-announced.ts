@@ -1,6 +1,6 @@
 // What an instance announces of itself in `gateway.instances.v1`, once a second and when something is urgent. Stored
 // for a day.
-import { described } from '../../domain/kernel/fields.ts'
+import { described, Timestamp } from '../../domain/kernel/fields.ts'
 import { type Static, t } from '../../lib/schema/schema.ts'
 import { AnnouncedList } from '../../state/indexes/failed-logins.ts'
 
@@ -16,6 +16,18 @@ export const InstanceAnnounced = t.Object({
   event_version: t.Integer({ description: 'The newest event version that its build knows.' }),
   build: t.String({ maxLength: 128, description: 'Version of its build.' }),
   degraded: t.Union([t.String(), t.Null()], { description: 'Why its state may not be the newest.' }),
+  stored: t.Optional(
+    t.Integer({
+      minimum: 0,
+      description:
+        'Records of the control topic before this offset are in its data folder: a start without the brokers knows ' +
+        'them.',
+    }),
+  ),
+  started_at: t.Optional(described(Timestamp, 'When its process started.')),
+  clock_ahead_ms: t.Optional(
+    t.Integer({ description: 'How far its clock runs ahead of the one of the brokers; negative: behind.' }),
+  ),
   open_breakers: t.Optional(
     t.Array(t.String({ maxLength: 64 }), {
       maxItems: MOST_OPEN_BREAKERS,

@@ -9,8 +9,11 @@ import { type EventLog, LogUnavailable } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
 import { Condition } from '../../state/condition.ts'
 import type { LiveChain } from '../../state/live-chain.ts'
+import type { StoredRecords } from '../../state/restore/record-keeper.ts'
 import { type AnnouncementPorts, announcedNow, applyAnnouncement } from './gossip.ts'
 import { InstanceAnnounced } from './instance-announced.ts'
+import { Namesake } from './namesake.ts'
+import { OwnClock, type OwnClockDeps } from './own-clock.ts'
 import { PeerInstances } from './peers.ts'
 import { StateHistory } from './state-history.ts'
 import { isAwaited, isUrgent } from './urgent.ts'
@@ -24,16 +27,20 @@ const MAX_AWAITED = 1_024
 /** Another instance had folded a record so long ago and this one has not: this one is behind. */
 const BEHIND_MS = 2_000
 const MAX_ALARMS_SHOWN = 4
-/** After so many announcements another process of this name counts as alive. */
-const NAMESAKE_TIMES = 5
+/** So long a response waits until this instance has stored what it has folded. */
+const STORED_WAIT_MS = 250
 
-export interface InstancesDeps extends AnnouncementPorts {
+export interface InstancesDeps extends AnnouncementPorts, Pick<OwnClockDeps, 'clock' | 'clockMs'> {
   readonly log: EventLog
   readonly live: LiveChain
   readonly instance: string
   readonly build: string
   readonly nowMs: () => number
   readonly diagnostics: Diagnostics
+  /** How far the records are stored in the data folder; absent: this process does not store them. */
+  readonly stored?: Pick<StoredRecords, 'next' | 'onAdvance'>
+  /** The process started then, Unix milliseconds. */
+  readonly startedAtMs?: number
   readonly everyMs?: number
   readonly behindMs?: number
   readonly liveMs?: number
@@ -51,11 +58,14 @@ export interface Instances {
    */
   list(): readonly InstanceAnnounced[]
   /**
-   * Whether the response to that decision waits until all instances have applied it: it revokes, rotates or narrows a
-   * key, kills or overrides.
+   * Whether the response to that decision waits until all instances have applied it: it issues, revokes, rotates or
+   * narrows a key, opens or ends a session, makes or changes an operator, kills or overrides.
    */
   awaited(revision: string): boolean
-  /** How many of the live instances have folded that decision; waits until all have, or for the time given. */
+  /**
+   * How many of the live instances have folded that decision, and stored it where they store; waits until all have, or
+   * for the time given.
+   */
   appliedBy(revision: string, waitMs: number): Promise<AppliedBy>
   /**
    * Announces at once that breakers were cleared here at that time (Unix milliseconds), and returns how many instances
@@ -64,6 +74,12 @@ export interface Instances {
   clearedBy(atMs: number, waitMs: number): Promise<AppliedBy>
   /** Not null: other instances had another state at the same offset of the chain. */
   alarm(): string | null
+  /** Not null: another process announces itself under the name of this one. */
+  nameShared(): string | null
+  /** Not null: the clock of this process differs from the one of the log. */
+  clockProblem(): string | null
+  /** The live instances, as they stand; this one first. */
+  standings(): readonly InstanceStanding[]
   /** Not null: another instance has folded for some seconds what this one has not. */
   behind(): string | null
   /** Counts of instances and of records, for metrics. */
@@ -80,6 +96,18 @@ export interface InstanceCounts {
   readonly diverged: number
   /** Records that the farthest other one has folded and this one has not, for `BEHIND_MS` or longer. */
   readonly behindRecords: number
+  /** 1: another process announces itself under the name of this one. */
+  readonly nameShared: number
+  /** How far the clock of this process runs ahead of the one of the log; 0 also where that is not measured. */
+  readonly clockAheadMs: number
+}
+
+export interface InstanceStanding {
+  readonly announced: InstanceAnnounced
+  /** Records of the control topic that the farthest instance has folded and this one has not. */
+  readonly lagRecords: number
+  /** When its announcement was read, by the clock of this process. */
+  readonly heardAtMs: number
 }
 
 /** Announces and listens until it is closed. Open it when the live state is ready. */
@@ -93,10 +121,14 @@ class Announcements implements Instances {
   readonly #closing = new AbortController()
   readonly #stops: (() => void)[]
   readonly #work: Promise<unknown>
+  /** The first announcement is read as well: it shows how far the clock is from the log's. */
+  readonly #listening = Promise.withResolvers<void>()
   #sequence = 0
   readonly #awaited = new Set<string>()
-  /** Another process with this one's name, and how many of its announcements were read. */
-  #namesake = { epoch: '', times: 0 }
+  readonly #namesake = new Namesake(() => performance.now())
+  readonly #clock: OwnClock
+  /** An urgent decision before this offset is folded here and not stored yet; 0: none is. */
+  #urgentNext = 0
   /** Instance -> the offset at which its state was another one. */
   readonly #diverged = new Map<string, number>()
   /** The first offset that another one had reached before this one, and when its announcement was read. */
@@ -108,12 +140,16 @@ class Announcements implements Instances {
   constructor(readonly deps: InstancesDeps) {
     this.#others = new PeerInstances((name) => this.#diverged.delete(name), deps.liveMs)
     this.#history = new StateHistory(deps.live)
+    this.#clock = new OwnClock(deps)
+    deps.stored?.onAdvance(() => this.#stored(deps.stored!.next))
     this.#stops = [
       deps.live.watch((step) => {
         if (step.kind !== 'counts') return
         this.#history.note()
         if (step.folded.changes.some(isAwaited)) this.#await(step.id)
-        this.#due(step.folded.changes.some(isUrgent) ? 0 : GATHER_MS)
+        const urgent = step.folded.changes.some(isUrgent)
+        if (urgent) this.#urgentNext = deps.live.next
+        this.#due(urgent ? 0 : GATHER_MS)
       }),
     ]
     this.#work = Promise.all([this.#announceForEver(), this.#listen()])
@@ -127,12 +163,23 @@ class Announcements implements Instances {
     return this.#awaited.has(revision)
   }
 
-  appliedBy(revision: string, waitMs: number): Promise<AppliedBy> {
-    const { live } = this.deps
+  async appliedBy(revision: string, waitMs: number): Promise<AppliedBy> {
+    const { live, stored } = this.deps
     const offset = live.offsetOf(revision)
-    const has = (announced: InstanceAnnounced) =>
-      announced.tip === revision || (offset === undefined ? announced.offset >= live.next : announced.offset > offset)
-    return this.#until(has, waitMs)
+    const isStored = (next = Number.POSITIVE_INFINITY) => offset === undefined || next > offset
+    const has = ({ tip, ...announced }: InstanceAnnounced) =>
+      isStored(announced.stored) &&
+      (tip === revision || (offset === undefined ? announced.offset >= live.next : announced.offset > offset))
+    await this.#changed.until(() => isStored(stored?.next) || this.#closing.signal.aborted, STORED_WAIT_MS)
+    return await this.#until(has, waitMs)
+  }
+
+  /** Urgent decisions are announced again once they are stored: a caller waits for that. */
+  #stored(next: number): void {
+    const isUrgentStored = this.#urgentNext > 0 && next >= this.#urgentNext
+    if (isUrgentStored) this.#urgentNext = 0
+    this.#due(isUrgentStored ? 0 : GATHER_MS)
+    this.#changed.notify()
   }
 
   clearedBy(atMs: number, waitMs: number): Promise<AppliedBy> {
@@ -159,6 +206,30 @@ class Announcements implements Instances {
     return behindRecords === 0 ? null : `this instance is ${behindRecords} records of the control topic behind another`
   }
 
+  nameShared(): string | null {
+    if (!this.#namesake.isAlive) return null
+    return (
+      `another process announces itself as ${this.deps.instance}: data.dir was copied, and both spend from the same ` +
+      'leases of budgets; stop one of them, and start it with an empty data.dir'
+    )
+  }
+
+  clockProblem(): string | null {
+    return this.#clock.problem()
+  }
+
+  standings(): readonly InstanceStanding[] {
+    const nowMs = performance.now()
+    const self = { announced: this.#self(), receivedAtMs: nowMs }
+    const all = [self, ...this.#others.heard()]
+    const farthest = Math.max(...all.map(({ announced }) => announced.offset))
+    return all.map(({ announced, receivedAtMs }) => ({
+      announced,
+      lagRecords: farthest - announced.offset,
+      heardAtMs: this.deps.nowMs() - (nowMs - receivedAtMs),
+    }))
+  }
+
   counts(): InstanceCounts {
     const others = this.#others.live()
     const { next } = this.deps.live
@@ -170,6 +241,8 @@ class Announcements implements Instances {
       live: others.length + 1,
       diverged: this.#diverged.size,
       behindRecords: late ? farthest - next : 0,
+      nameShared: this.#namesake.isAlive ? 1 : 0,
+      clockAheadMs: this.#clock.aheadMs,
     }
   }
 
@@ -181,7 +254,7 @@ class Announcements implements Instances {
   }
 
   #self(): InstanceAnnounced {
-    const { live, instance, build } = this.deps
+    const { live, instance, build, stored, startedAtMs } = this.deps
     const { offset, tip, digest, degraded } = live.status()
     return {
       instance,
@@ -192,6 +265,9 @@ class Announcements implements Instances {
       event_version: EVENT_VERSION,
       build,
       degraded,
+      ...(stored === undefined ? {} : { stored: stored.next }),
+      ...(startedAtMs === undefined ? {} : { started_at: new Date(startedAtMs).toISOString() }),
+      clock_ahead_ms: this.#clock.aheadMs,
       ...announcedNow(this.deps),
     }
   }
@@ -211,6 +287,7 @@ class Announcements implements Instances {
   async #announceForEver(): Promise<void> {
     const { everyMs = EVERY_MS, diagnostics, log, instance, nowMs } = this.deps
     const { signal } = this.#closing
+    await this.#listening.promise
     while (!signal.aborted) {
       const nextAtMs = () => Math.min(this.#dueAtMs ?? Number.POSITIVE_INFINITY, this.#announcedAtMs + everyMs)
       while (!signal.aborted && nextAtMs() > performance.now()) {
@@ -224,6 +301,7 @@ class Announcements implements Instances {
       try {
         const data = JSON.stringify(this.#self())
         const origin = { instance, epoch: this.#epoch, sequence: this.#sequence++ }
+        this.#clock.sends(origin.sequence)
         const value = Buffer.from(writeEnvelope(origin, 'instance.announced', instance, nowMs(), data))
         await log.append(
           INSTANCES,
@@ -243,9 +321,9 @@ class Announcements implements Instances {
     const { signal } = this.#closing
     while (!signal.aborted) {
       try {
-        const end = await log.end(INSTANCES, 0)
+        const end = await log.end(INSTANCES, 0).finally(() => this.#listening.resolve())
         for await (const batch of log.read(INSTANCES, 0, end, signal)) {
-          for (const { value } of batch) this.#receive(value)
+          for (const { value, atMs } of batch) this.#receive(value, atMs)
           this.#changed.notify()
         }
       } catch (error) {
@@ -255,12 +333,13 @@ class Announcements implements Instances {
     }
   }
 
-  #receive(value: Uint8Array | null): void {
+  #receive(value: Uint8Array | null, logAtMs: number): void {
     const envelope = value === null ? null : readEnvelope(value)
     const announced = envelope?.data
     if (envelope === null || !Value.Check(InstanceAnnounced, announced)) return
     if (announced.instance === this.deps.instance) {
-      if (envelope.epoch !== this.#epoch) this.#receiveNamesake(envelope.epoch)
+      if (envelope.epoch === this.#epoch) this.#clock.received(envelope.sequence, logAtMs)
+      else this.#receiveNamesake(envelope.epoch)
       return void this.#others.receiveOwn()
     }
     const standing = this.#others.receive(announced)
@@ -271,13 +350,8 @@ class Announcements implements Instances {
     this.#compare(announced)
   }
 
-  /**
-   * A data folder that was copied: both processes spend, and each start closes the leases of the other. The last
-   * announcements of the process before this one may arrive late.
-   */
   #receiveNamesake(epoch: string): void {
-    if (this.#namesake.epoch !== epoch) this.#namesake = { epoch, times: 0 }
-    if (++this.#namesake.times !== NAMESAKE_TIMES) return
+    if (!this.#namesake.heard(epoch)) return
     const { diagnostics, instance } = this.deps
     diagnostics.error('instance_name_shared', { instance, advice: 'start a copy of a data folder only alone' })
   }

@@ -17,8 +17,13 @@ export class PeerInstances {
 
   /** The last announcement of each. */
   live(): readonly InstanceAnnounced[] {
+    return this.heard().map(({ announced }) => announced)
+  }
+
+  /** The same, with when it was read (monotonic). */
+  heard(): readonly { readonly announced: InstanceAnnounced; readonly receivedAtMs: number }[] {
     this.#forgetSilent()
-    return [...this.#others.values()].map(({ announced }) => announced)
+    return [...this.#others.values()]
   }
 
   /** Whether it is counted, and whether it was known before. */

@@ -1,4 +1,4 @@
-// Which changes the other instances should apply at once: those that take something away.
+// Which changes the other instances should apply at once: those that take something away, and credentials.
 import type { ApiKeyRow } from '../../domain/access/api-key.ts'
 import type { RowChange } from '../../domain/kernel/tables.ts'
 
@@ -11,13 +11,15 @@ export const isUrgent = (change: RowChange): boolean => {
 }
 
 /**
- * A key that was deleted, revoked, rotated or may do less, a kill, an override set or lifted: the response waits until
- * every live instance has applied it. Kills are rows of `overrides`.
+ * A key that was issued, deleted, revoked, rotated or may do less, a session or an operator that was made or ended, a
+ * kill, an override set or lifted: the response waits until every live instance has applied it, since the next request
+ * may reach another one. Kills are rows of `overrides`.
  */
 export const isAwaited = ({ table, before, after }: RowChange): boolean => {
-  if (table === 'overrides') return true
-  if (table !== 'keys' || before === null) return false
-  if (after === null) return true
+  if (table === 'overrides' || table === 'operators') return true
+  if (table === 'sessions') return before === null || after === null // not each use of one
+  if (table !== 'keys') return false
+  if (before === null || after === null) return true
   const [was, is] = [before as ApiKeyRow, after as ApiKeyRow]
   return was.digest !== is.digest || standing(was) !== standing(is) || isNarrowed(was, is)
 }

@@ -74,12 +74,67 @@ describe('instances', () => {
     const copy = beside()
     closing.push(() => copy.close())
     await eventually('it is said', () => told() === 1)
+    expect(one.instances.nameShared()).toContain('another process announces itself as a: data.dir was copied')
+    expect(one.instances.counts().nameShared).toBe(1)
     await copy.close()
     // A start says a word or two late: that is no copy.
     await log.append(TOPICS.instances.name, 0, [{ key: 'a', value: announced('a', JSON.stringify(copy.list()[0])) }])
     const { instances } = await open(log, 'b')
     await knowing(instances, 2)
     expect(told()).toBe(1)
+  })
+
+  // docs/behaviour.md: "Administration"
+  test('count as having applied a decision once it is stored, not before', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const stored = { next: 0, advance: () => {} }
+    const onAdvance = (listener: () => void) => {
+      stored.advance = listener
+    }
+    const storing = {
+      onAdvance,
+      get next() {
+        return stored.next
+      },
+    }
+    const [one, two] = [await open(log, 'a', { everyMs: 60_000 }), await open(log, 'b', { stored: storing })]
+    await Promise.all([knowing(one.instances, 2), knowing(two.instances, 2)])
+    const { revision } = await one.queue.commit(createTenant('t'))
+    await two.live.reached(revision, 20_000)
+    expect(await one.instances.appliedBy(revision, 60)).toEqual({ applied: 1, instances: 2 })
+    expect((await two.instances.appliedBy(revision, 0)).applied).toBeLessThan(2)
+    stored.next = two.live.next
+    stored.advance()
+    expect(await one.instances.appliedBy(revision, 20_000)).toEqual({ applied: 2, instances: 2 })
+    expect(one.instances.standings().map(({ announced }) => announced.stored)).toEqual([undefined, stored.next])
+  })
+
+  // docs/behaviour.md: "Clocks"
+  test('measure their clock against the log and announce it', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const aheadMs = 3_600_000
+    const one = await open(log, 'a', { clockMs: () => nowMs() + aheadMs })
+    const two = await open(log, 'b', { startedAtMs: 0 })
+    await eventually('it is measured', () => one.instances.clockProblem() !== null)
+    expect(one.instances.clockProblem()).toMatch(/is 3(600|599) s ahead of the brokers/)
+    expect(Math.abs(one.instances.counts().clockAheadMs - aheadMs)).toBeLessThan(2_000)
+    const told = () => two.instances.standings().find(({ announced }) => announced.instance === 'a')?.announced
+    await eventually('the other one is told', () => Math.abs((told()?.clock_ahead_ms ?? 0) - aheadMs) < 2_000)
+    expect(two.instances.clockProblem()).toBeNull()
+    expect(two.instances.standings()[0]).toMatchObject({
+      announced: { instance: 'b', started_at: '1970-01-01T00:00:00.000Z' },
+      lagRecords: 0,
+    })
+  })
+
+  // docs/behaviour.md: "Clocks"
+  test('compare it with their own log where that has no clock of its own', async () => {
+    const log = memoryLog({ nowMs })
+    await begin(log)
+    const one = await open(log, 'a', { clockMs: () => nowMs() - 60_000, everyMs: 60_000 })
+    expect(one.instances.clockProblem()).toMatch(/is \d+ s behind (its own log|the brokers)/)
   })
 
   test('hear which breakers the others have open, not of their own', async () => {
@@ -231,7 +286,7 @@ describe('instances', () => {
     await eventually('it is forgotten', () => one.instances.list().length === 1)
   })
 
-  test('answers wait for what takes away from a caller, not for other writes', async () => {
+  test('answers wait for what takes away from a caller and for a new credential, not for other writes', async () => {
     const log = memoryLog({ nowMs })
     await begin(log)
     const one = await open(log, 'a')
@@ -259,6 +314,6 @@ describe('instances', () => {
     const revoked = await commit([{ type: 'api_key.revoked', data: { id: 'key_1' } }])
     const written = [made, issued, renamed, narrowed, rotated, revoked]
     const awaited = written.map(({ revision }) => one.instances.awaited(revision))
-    expect(awaited).toEqual([false, false, false, true, true, true])
+    expect(awaited).toEqual([false, true, false, true, true, true])
   })
 })

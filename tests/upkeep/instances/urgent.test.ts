@@ -1,4 +1,4 @@
-// Which answers wait for the other instances: those of what takes something away.
+// Which answers wait for the other instances: those of what takes something away, and of credentials.
 import { expect, test } from 'bun:test'
 import type { RowChange } from '../../../src/domain/kernel/tables.ts'
 import { isAwaited } from '../../../src/upkeep/instances/urgent.ts'
@@ -25,13 +25,24 @@ test('a key that is withdrawn, whichever way, and none that is given more', () =
   expect(isAwaited(change(KEY, until(soon)))).toBe(true)
   expect(isAwaited(change(until(late), until(soon)))).toBe(true)
   for (const [before, after] of [
-    [null, KEY],
     [KEY, { ...KEY, name: 'b' }],
     [until(soon), until(late)],
     [until(soon), until(null)],
     [until(soon), { ...until(soon), name: 'b' }],
   ] as const)
     expect(isAwaited(change(before, after))).toBe(false)
+})
+
+test('a credential that is made, since the next request may reach another instance', () => {
+  const of = (table: string, before: object | null, after: object | null) =>
+    isAwaited({ ...change(before, after), table } as RowChange)
+  expect(isAwaited(change(null, KEY))).toBe(true)
+  const session = { id: 'ses_a', seen_at: '2026-11-20T00:00:00.000Z' }
+  expect(of('sessions', null, session)).toBe(true)
+  expect(of('sessions', session, null)).toBe(true)
+  expect(of('sessions', session, { ...session, seen_at: '2026-11-20T00:15:00.000Z' })).toBe(false)
+  expect(of('operators', null, { id: 'op_a' })).toBe(true)
+  expect(of('tenants', null, { id: 'ten_a' })).toBe(false)
 })
 
 test('a key that is narrowed, in whichever way, and none that is widened', () => {

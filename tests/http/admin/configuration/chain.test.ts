@@ -74,6 +74,7 @@ const open = async (name: string, log: EventLog) => {
         inference: { authHeader: 'authorization', minKeyLength: 20, maxStalenessMs: null },
         causeKey: new Uint8Array(32),
         liveInstances: () => [],
+        instanceStandings: () => [],
         appliedBy: async () => ({ applied: 1, instances: 2 }),
         lastUses: lastUses(),
         budgets: NO_BUDGETS,

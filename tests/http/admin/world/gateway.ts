@@ -20,6 +20,7 @@ import { openHealth } from '../../../../src/state/health/book.ts'
 import { lastUses } from '../../../../src/state/indexes/last-uses.ts'
 import { createSteering } from '../../../../src/state/indexes/live-steering.ts'
 import type { Commit, KeyEntry } from '../../../../src/state/port.ts'
+import type { InstanceStanding } from '../../../../src/upkeep/instances/instances.ts'
 import { modelFacts } from '../../../../src/upkeep/models/model-facts.ts'
 import type { ProviderWork } from '../../../../src/upkeep/models/provider-work.ts'
 import { GatewayError } from '../../../../src/wire/errors.ts'
@@ -87,6 +88,7 @@ export interface Gateway {
   breakersCleared: number
   /** Ids of instances that announce themselves. */
   liveInstances: readonly string[]
+  standings: readonly InstanceStanding[]
   nowMs: number
   apply(events: readonly EventRecord[]): void
   call(method: string, path: string, options?: CallOptions): Promise<Answer>
@@ -180,6 +182,7 @@ export const startGateway = (
       instances: () => [{ id: 'ins_dead', held: { nano_usd: 5_000, tokens: 3 }, accounts: 2, lastAtMs: 0 }],
     },
     liveInstances: () => gateway.liveInstances,
+    instanceStandings: () => gateway.standings,
     verifyBudget: async () => VERIFIED,
     dataKeys,
     content: { erase: async () => 0 },
@@ -218,6 +221,7 @@ export const startGateway = (
     events,
     breakersCleared: 0,
     liveInstances: [],
+    standings: [],
     nowMs: Date.UTC(2026, 10, 20),
     deps,
     door,
