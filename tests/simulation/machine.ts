@@ -12,12 +12,14 @@ import type { Sender, SenderOptions } from '../../src/log/sender/thread.ts'
 import { type CommitQueue, createCommit } from '../../src/state/commit/queue.ts'
 import { liveFrom } from '../../src/state/live/live.ts'
 import type { LiveChain } from '../../src/state/live-chain.ts'
+import { withStoredRecords } from '../../src/state/restore/stored-tail.ts'
 import { macKey } from '../state/support.ts'
 import type { Link } from './broker.ts'
 import { SimulatedDisk } from './disk.ts'
 import type { Run } from './run.ts'
 import type { Owner } from './scheduler.ts'
 import { loaded, type Snapshot, snapshotOf } from './snapshots.ts'
+import { StoredTail } from './stored.ts'
 
 export type Durability = 'process' | 'host' | 'log'
 
@@ -72,6 +74,8 @@ export class Machine {
   readonly histories: { readonly after: number; readonly counted: readonly string[] }[] = []
   /** Of its data folder. */
   readonly snapshots: { newest: Snapshot | null }
+  /** Of its data folder: what it holds of the chain behind the snapshot. */
+  readonly stored: StoredTail
   #starts = 0
 
   constructor(
@@ -86,6 +90,7 @@ export class Machine {
     this.link = beside?.link ?? { downUntilMs: 0 }
     this.clock = beside?.clock ?? { skewMs: 0 }
     this.snapshots = beside?.snapshots ?? { newest: null }
+    this.stored = beside?.stored ?? new StoredTail(() => scheduler.nowMs)
     this.dataDir = beside?.dataDir ?? `/${name}`
   }
 
@@ -133,7 +138,9 @@ export class Machine {
     this.process = null
     this.gateway = null
     this.run.clients.died(process.name)
-    if (power) this.disk.powerCut()
+    if (!power) return
+    this.disk.powerCut()
+    this.stored.powerCut()
   }
 
   /** What the snapshot thread of its data folder does now and then, and when it stops. */
@@ -186,17 +193,20 @@ export class Machine {
     const { instance } = outcomes.spool
     const log = connect()
     const { newest } = this.snapshots
-    const live = liveFrom(
-      { ...{ log, macKey, dataDir: null, nowMs: Date.now, diagnostics, endMayLag: true } },
-      loaded(newest),
-      { chainId: null, position: null, confirmedAtMs: null },
-    )
-    if (newest !== null) run.note(process.name, `has a snapshot of ${newest.next} records`)
+    const { records, next } = this.stored
+    const start = run.scenario.snapshots ? await withStoredRecords(loaded(newest), records, macKey) : loaded(null)
+    const live = liveFrom({ ...{ log, macKey, dataDir: null, nowMs: Date.now, diagnostics, endMayLag: true } }, start, {
+      chainId: null,
+      position: null,
+      confirmedAtMs: null,
+    })
+    if (newest !== null) run.note(process.name, `has a snapshot of ${newest.next} records, and stored ${next}`)
+    if (this.beside === null) this.stored.follow(live, () => process.alive)
     const commits = createCommit({ log, live, macKey, nowMs: Date.now, diagnostics, instance })
     const ports = { log: connect(), newEpoch, silenceMs: run.silenceMs }
     const budgetParts = openBudgetParts(configOf(durability, dataDir), { live }, outcomes, diagnostics, ports)
     const counted: string[] = []
-    this.histories.push({ after: newest?.counts.counted ?? 0, counted })
+    this.histories.push({ after: start.start?.counts.counted ?? 0, counted })
     live.watch((step) => {
       if (step.kind === 'counts' && process.alive) counted.push(step.id)
     })
@@ -204,6 +214,10 @@ export class Machine {
     await live.ready()
     if (!process.alive) return
     run.note(process.name, `serves at ${live.next}`)
+    if (run.scenario.snapshots && live.next < next)
+      run.violated(
+        `${process.name} serves ${live.next} records, and its folder has stored ${next}: it forgets the rest`,
+      )
     this.gateway = { process, outcomes, live, commits, budgetParts, counted }
   }
 

@@ -97,6 +97,13 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     planted: "if (table !== 'causes') this.#tables.get(table)!.set(id, row)",
     focus: 'snapshots',
   },
+  // A start while the brokers are away serves the snapshot alone.
+  'start-forgets-what-is-stored': {
+    file: 'src/state/restore/stored-tail.ts',
+    text: 'if (end <= from || stored[0]!.offset > from) return snapshot',
+    planted: 'if (end >= 0) return snapshot',
+    focus: 'away',
+  },
   // The expiry of leases: an instance that was away for long spends what was granted to others since.
   'leases-never-expire': {
     file: 'src/domain/budgets/lease.ts',

@@ -160,7 +160,7 @@ const withoutSnapshot = async (): Promise<Figure> => {
   const said = new Map<string, number>()
   let wrong = 0
   for (let start = 0; start < STARTS; start++) {
-    for (const name of ['control.snapshot', 'control.chain', 'control.position'])
+    for (const name of ['control.snapshot', 'control-records', 'control-records.older'])
       rmSync(join(gateway.folder, 'data', name), { force: true })
     gateway.start()
     const end = await Promise.race([gateway.exited, Bun.sleep(WITHOUT_MS)])

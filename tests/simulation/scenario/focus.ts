@@ -4,10 +4,10 @@ import { type Fault, retiring, type Scenario } from './scenario.ts'
 import type { Widening } from './widening.ts'
 
 /**
- * Limits that begin to hold for what was counted; damaged heads of segments; starts from snapshots; an instance that is
- * taken for gone while the network delivers messages twice.
+ * Limits that begin to hold for what was counted; damaged heads of segments; starts from snapshots; starts while the
+ * brokers are away; an instance that is taken for gone while the network delivers messages twice.
  */
-export const FOCUSES = ['counting', 'heads', 'snapshots', 'retired'] as const
+export const FOCUSES = ['counting', 'heads', 'snapshots', 'away', 'retired'] as const
 export type Focus = (typeof FOCUSES)[number]
 
 export interface RunOptions {
@@ -23,14 +23,17 @@ const MOST_FLIPS = 3
 const SHORT_SEGMENT_BYTES = 2_000
 const COMMANDS_MORE = 3
 const OFTEN = 0.1
+const AWAY_MS = 6_000
 
 /** The scenario as it is then. */
 export const focused = (focus: Focus | null, seed: number, scenario: Scenario): Scenario => {
   if (focus === 'heads')
     return { ...scenario, segmentBytes: SHORT_SEGMENT_BYTES, faults: scenario.faults.map(killed(MOST_FLIPS)) }
-  if (focus === 'snapshots') {
+  if (focus === 'snapshots' || focus === 'away') {
     const commandEveryMs = scenario.commandEveryMs / COMMANDS_MORE
-    return { ...scenario, snapshots: true, commandEveryMs, faults: scenario.faults.map(killed(0)) }
+    const kills = scenario.faults.map(killed(0))
+    const faults = focus === 'away' ? kills.flatMap(away) : kills
+    return { ...scenario, snapshots: true, commandEveryMs, faults }
   }
   if (focus !== 'retired') return scenario
   const network = { ...scenario.network, late: OFTEN, twice: OFTEN }
@@ -46,6 +49,13 @@ export const focusedWidening = (
   if (focus === 'counting') return { kind: 'modes', calm: true, changeEveryMs: activeMs / 4, retires: null }
   if (focus !== 'retired' || drawn === null) return drawn
   return { ...drawn, kind: 'zones', calm: false, retires: null }
+}
+
+/** The log is away from when the process dies until it has served for a while. */
+const away = (fault: Timed): Timed[] => {
+  if (fault.kind !== 'kill') return [fault]
+  const { machine, forMs, atMs } = fault
+  return [fault, { ...({ kind: 'isolate', machine, forMs: forMs + AWAY_MS } satisfies Fault), atMs }]
 }
 
 /** A process that would stop or stand still is killed instead, and finds so many flipped bits. */
