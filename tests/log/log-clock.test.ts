@@ -15,7 +15,7 @@ const measured = () => {
 }
 afterEach(() => correctWallClock(0))
 
-// docs/behaviour.md: "Clocks"
+// docs/behaviour.md: "Time and windows"
 describe('a clock is measured', () => {
   test('by own records, whatever a reply takes', () => {
     const { clock, applied } = measured()
@@ -56,7 +56,7 @@ describe('a clock is measured', () => {
   })
 })
 
-// docs/behaviour.md: "Clocks"
+// docs/behaviour.md: "Time and windows"
 describe('a wrong clock', () => {
   test('does not date what is recorded in the future', () => {
     const { said, diagnostics } = listening()

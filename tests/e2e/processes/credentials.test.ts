@@ -40,7 +40,7 @@ const statuses = (path: string, init: { key: string | null; headers?: Record<str
   )
 const all = (status: number) => Array.from({ length: CONNECTIONS }, () => status)
 
-// docs/behaviour.md: "Administration"
+// docs/behaviour.md: "Admin writes"
 test('a key that was just issued is taken by both, and by none once it is revoked', async () => {
   let byBoth = 0
   for (let round = 0; round < ROUNDS; round++) {
@@ -57,7 +57,7 @@ test('a key that was just issued is taken by both, and by none once it is revoke
   expect(byBoth).toBeGreaterThan(ROUNDS / 2)
 }, 60_000)
 
-// docs/behaviour.md: "Administration"
+// docs/behaviour.md: "Admin writes"
 test('so is a session, and an operator who was just made can sign in', async () => {
   const door = async (path: string, body: object, headers = {}) => {
     const answer = await gateway.request(`/admin/v1/auth/${path}`, {

@@ -45,7 +45,7 @@ const away = async (log: MemoryLog, dataDir: string, more: Partial<LiveDeps> = {
   return { ...instance, back }
 }
 
-// docs/behaviour.md: "A start while the log does not respond"
+// docs/behaviour.md: "Starting"
 describe('a start while the log does not respond', () => {
   test.each([true, false])('forgets nothing that was folded before it, with a snapshot: %p', async (withSnapshot) => {
     const { log, dataDir, next, tip } = await used(withSnapshot)
@@ -131,7 +131,7 @@ describe('a start while the log does not respond', () => {
   })
 })
 
-// docs/behaviour.md: "A start while the log does not respond"
+// docs/behaviour.md: "Starting"
 describe('how old its state is', () => {
   test('is that of the newest decision where no confirmation is recorded', async () => {
     const { log, dataDir } = await used()

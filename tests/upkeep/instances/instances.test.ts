@@ -84,7 +84,7 @@ describe('instances', () => {
     expect(told()).toBe(1)
   })
 
-  // docs/behaviour.md: "Administration"
+  // docs/behaviour.md: "Admin writes"
   test('count as having applied a decision once it is stored, not before', async () => {
     const log = memoryLog({ nowMs })
     await begin(log)
@@ -110,7 +110,7 @@ describe('instances', () => {
     expect(one.instances.standings().map(({ announced }) => announced.stored)).toEqual([undefined, stored.next])
   })
 
-  // docs/behaviour.md: "Clocks"
+  // docs/behaviour.md: "Time and windows"
   test('measure their clock against the log and announce it', async () => {
     const log = memoryLog({ nowMs })
     await begin(log)
@@ -129,7 +129,7 @@ describe('instances', () => {
     })
   })
 
-  // docs/behaviour.md: "Clocks"
+  // docs/behaviour.md: "Time and windows"
   test('compare it with their own log where that has no clock of its own', async () => {
     const log = memoryLog({ nowMs })
     await begin(log)

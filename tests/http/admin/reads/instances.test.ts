@@ -21,7 +21,7 @@ test('an instance that lives is shown as such and is not retired; once it is sil
   expect(retired.body).toMatchObject({ live: false, retired_at: expect.any(String) })
 })
 
-// docs/behaviour.md: "Administration"
+// docs/behaviour.md: "Admin reads"
 test('each live one is shown with how far it is, this one first, also when it holds nothing of budgets', async () => {
   const gateway = startGateway()
   gateway.liveInstances = ['ins_a', 'ins_b']
