@@ -34,8 +34,8 @@ export interface AnnouncementsDeps {
 }
 
 /**
- * Applied-by is best effort: a write that takes something away, or makes a credential, waits so long for the others, any
- * other write not at all.
+ * Applied-by is best effort: a write that takes something away, or makes a credential, waits so long for the others,
+ * any other write not at all.
  */
 const APPLIED_WAIT_MS = 250
 const ALONE: AppliedBy = { applied: 1, instances: 1 }

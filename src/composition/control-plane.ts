@@ -52,7 +52,7 @@ export interface ControlPlane {
   readonly steering: Steering
   /** States of the past, read in a thread of its own. */
   readonly history: History
-  /** The records that a start without the log folds; null in a sibling, whose data folder the primary process stores. */
+  /** The records that a start without the log folds; null in a sibling, since the primary process stores them. */
   readonly stored: StoredRecords | null
   /** Ends what was started, the last first. */
   close(): Promise<void>
@@ -119,21 +119,8 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
   const catalogue = openCatalogue({ live, dataKeys, env, envIsAllowed: mayName, kinds: KINDS, diagnostics })
   const commits = createCommit({ log, live, macKey, nowMs: wallMs, diagnostics, instance })
   const stopSweep = startDataKeySweep({ live, dataKeys, diagnostics })
-  const threadLog = { ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') }
-  const snapshots = startSnapshots({
-    ...threadLog,
-    ...PAST_READER,
-    macKey,
-    dataDir,
-    diagnostics,
-    writes: deps.snapshots,
-    after: live.ready(),
-    rest: { position: () => live.next },
-  })
-  const stopNoting = deps.snapshots ? notePositions(live, dataDir, diagnostics) : null
-  // Without the brokers a start knows what is stored here: it survives what outcomes survive.
-  const syncs = isKafka(config) && config.log.durability !== 'process'
-  const stored = deps.snapshots ? storeRecords({ live, dataDir, diagnostics, syncs }) : null
+  const snapshots = startSnapshots({ ...snapshotOptions(deps), macKey, dataDir, ...followed(live) })
+  const local = deps.snapshots ? storeLocally(config, live, diagnostics) : null
   return {
     log,
     live,
@@ -145,20 +132,42 @@ export const openControlPlane = async (deps: ControlPlaneDeps): Promise<ControlP
     catalogue,
     steering: createSteering(live),
     history: snapshots,
-    stored,
+    stored: local?.stored ?? null,
     async close() {
       closing.abort()
       await commits.close(settingMs(config.server.drain) ?? 0) // each command has its own 5 s at most
       await stopSweep()
       await snapshots.stop()
-      stopNoting?.()
-      stored?.stop()
+      local?.stop()
       catalogue.close()
       await dataKeys.close()
       await live.close()
       await log.close()
     },
   }
+}
+
+const snapshotOptions = ({ config, diagnostics, snapshots }: ControlPlaneDeps) => ({
+  ...{ ...LOG_MODULE, logOptions: logSettings(config, 'snapshots') },
+  ...{ ...PAST_READER, diagnostics, writes: snapshots },
+})
+
+const followed = (live: LiveChain) => ({ after: live.ready(), rest: { position: () => live.next } })
+
+/** What a start without the log knows of the chain. It survives what outcomes survive. */
+const storeLocally = (
+  { data, log }: Config,
+  live: LiveChain,
+  diagnostics: Diagnostics,
+): { readonly stored: StoredRecords; stop(): void } => {
+  const stopNoting = notePositions(live, data.dir, diagnostics)
+  const syncs = isKafka({ log }) && log.durability !== 'process'
+  const stored = storeRecords({ live, dataDir: data.dir, diagnostics, syncs })
+  const stop = () => {
+    stopNoting()
+    stored.stop()
+  }
+  return { stored, stop }
 }
 
 /**

@@ -25,8 +25,8 @@ export class LogClock {
   }
 
   /**
-   * A record of this process: the log took it between the two moments of this clock, so the distance is certain, however
-   * long the replies took.
+   * A record of this process: the log took it between the two moments of this clock, so the distance is certain,
+   * however long the replies took.
    */
   own(sentAtMs: number, logAtMs: number, receivedAtMs: number): void {
     const [least, most] = [sentAtMs - logAtMs, receivedAtMs - logAtMs]

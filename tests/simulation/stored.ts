@@ -1,5 +1,5 @@
-// The control records of a data folder, as `src/state/restore/record-keeper.ts` leaves them: kept in memory, written with
-// each decision that is folded, on the platter a second later at most.
+// The control records of a data folder, as `src/state/restore/record-keeper.ts` leaves them: kept in memory, written
+// with each decision that is folded, on the platter a second later at most.
 import type { LiveChain } from '../../src/state/live-chain.ts'
 import type { StoredRecord } from '../../src/state/restore/kept-records.ts'
 

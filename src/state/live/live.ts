@@ -22,8 +22,8 @@ const STALE_MS = 10_000
 const NOT_DEGRADED = { degraded: null, degradation: null } as const
 
 /**
- * Loads the snapshot and what the data folder holds behind it, then folds the log beside what is served. Resolves once the snapshot is loaded; await `ready()`
- * before serving.
+ * Loads the snapshot and what the data folder holds behind it, then folds the log beside what is served. Resolves once
+ * that is loaded; await `ready()` before serving.
  */
 export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
   const { dataDir, macKey, diagnostics } = deps

@@ -1,5 +1,5 @@
-// What a data folder holds of the chain behind its snapshot: folded at start, so that an instance whose brokers are away
-// forgets nothing that it had folded before.
+// What a data folder holds of the chain behind its snapshot: folded at start, so that an instance whose brokers are
+// away forgets nothing that it had folded before.
 import { GENESIS } from '../../domain/kernel/decision.ts'
 import { ChainFold, politeness } from '../fold.ts'
 import type { LoadedSnapshot } from '../history/snapshot.ts'
@@ -7,8 +7,8 @@ import type { StoredRecord } from './kept-records.ts'
 
 /**
  * The snapshot continued by the stored records, up to the newest decision that counted. As it was where they do not
- * follow it: they are older, there is a gap, or they are of another chain. Without a snapshot they count when they begin
- * with the log. The reader of the log compares the result with the log, as it does with a snapshot.
+ * follow it: they are older, there is a gap, or they are of another chain. Without a snapshot they count when they
+ * begin with the log. The reader of the log compares the result with the log, as it does with a snapshot.
  */
 export const withStoredRecords = async (
   snapshot: LoadedSnapshot,

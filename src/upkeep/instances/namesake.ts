@@ -1,7 +1,8 @@
-// Another process that announces itself under this one's name: a data folder was copied. Both spend from the same leases,
-// and each start closes those of the other.
+// Another process that announces itself under this one's name: a data folder was copied. Both spend from the same
+// leases, and each start closes those of the other.
 
-/** After so many announcements another process of this name counts as alive: the last ones of the process before this
+/**
+ * After so many announcements another process of this name counts as alive: the last ones of the process before this
  * one may arrive late.
  */
 const TIMES = 5

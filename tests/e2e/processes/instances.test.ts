@@ -1,5 +1,5 @@
-// Instances on a real broker that are not as they should be: one has a clock that is an hour ahead, one runs on a copy of
-// another one's data folder.
+// Instances on a real broker that are not as they should be: one has a clock that is an hour ahead, one runs on a copy
+// of another one's data folder.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

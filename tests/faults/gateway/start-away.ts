@@ -1,7 +1,7 @@
 // R32: three instances on three brokers. On one of them a key is revoked, another issued, a provider killed, one
-// repointed, a model capped and one forced, a hard budget set, a tenant limited, a session ended and one opened, and the
-// configuration frozen. Then all instances are killed (`kill -9`), the brokers too, and the instances start again: each
-// is asked about all of it. `bun tests/faults/gateway/start-away.ts [--rounds 3]`.
+// repointed, a model capped and one forced, a hard budget set, a tenant limited, a session ended and one opened, and
+// the configuration frozen. Then all instances are killed (`kill -9`), the brokers too, and the instances start again:
+// each is asked about all of it. `bun tests/faults/gateway/start-away.ts [--rounds 3]`.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

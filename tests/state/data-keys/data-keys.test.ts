@@ -253,7 +253,7 @@ describe('the sweep of unused data keys', () => {
     const store = await open(log.view(), { nowMs: () => nowMs() + skewMs })
     const instance = await openInstance('a', log.view(), {
       allowEmpty: true,
-      nowMs: () => nowMs() + skewMs,
+      monotonicMs: () => performance.now() + skewMs,
       confirmEveryMs: 60_000,
     })
     closing.push(() => instance.close())

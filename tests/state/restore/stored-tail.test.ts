@@ -1,5 +1,5 @@
-// A start while the log does not respond: it serves all that the data folder holds, the records behind the snapshot too,
-// and is compared with the log once that is back.
+// A start while the log does not respond: it serves all that the data folder holds, the records behind the snapshot
+// too, and is compared with the log once that is back.
 import { describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { MemoryLog } from '../../../src/log/memory.ts'
