@@ -9,7 +9,9 @@ import { recorded, type WrappedKey, wrappedFrom } from './wrapped-keys.ts'
 const FILE = 'data-keys.json'
 /** A draft this old was left by a crash. */
 const DRAFT_MS = 60_000
-const WRITE_AFTER_MS = 1_000
+/** Many keys at once are written at most so often, and for a tenth of the time. */
+const MOST_WAIT_MS = 1_000
+const REST = 9
 
 /** [] when there is no file, or none that can be used: the topic is the truth. */
 export const readCachedKeys = async (dataDir: string): Promise<readonly WrappedKey[]> => {
@@ -61,25 +63,33 @@ interface KeyCacheDeps {
   readonly diagnostics: Diagnostics
 }
 
-/** Writes the file a moment after something changed. */
+/** Writes the file at once when something changed, one write after the other: a crash may follow. */
 export class KeyCache {
   #timer: ReturnType<typeof setTimeout> | null = null
+  #tookMs = 0
+  #work: Promise<void> = Promise.resolve()
 
   constructor(readonly deps: KeyCacheDeps) {}
 
   changed(): void {
-    if (this.deps.dataDir !== null) this.#timer ??= setTimeout(() => void this.#write(), WRITE_AFTER_MS)
+    if (this.deps.dataDir === null) return
+    this.#timer ??= setTimeout(() => this.#due(), Math.min(MOST_WAIT_MS, REST * this.#tookMs))
   }
 
   /** Writes what is due. */
   async close(): Promise<void> {
-    if (this.#timer === null) return
-    clearTimeout(this.#timer)
-    await this.#write()
+    if (this.#timer !== null) this.#due()
+    await this.#work
+  }
+
+  #due(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    this.#work = this.#work.then(() => this.#write())
   }
 
   async #write(): Promise<void> {
-    this.#timer = null
+    const startedMs = performance.now()
     const { dataDir, keys, nowMs, diagnostics } = this.deps
     const now = keys()
     if (dataDir === null || now === null) return
@@ -88,5 +98,6 @@ export class KeyCache {
     } catch (error) {
       diagnostics.warn('data_key_cache_failed', { error })
     }
+    this.#tookMs = performance.now() - startedMs
   }
 }

@@ -1,7 +1,7 @@
 // R32: three instances on three brokers. On one of them a key is revoked, another issued, a provider killed, one
-// repointed, a model capped and one forced, a hard budget set, a tenant limited, a session ended and one opened, and
-// the configuration frozen. Then all instances are killed (`kill -9`), the brokers too, and the instances start again:
-// each is asked about all of it. `bun tests/faults/gateway/start-away.ts [--rounds 3]`.
+// repointed, one given a credential, a model capped and one forced, a hard budget set, a tenant limited, a session
+// ended and one opened, and the configuration frozen. Then all instances are killed (`kill -9`), the brokers too, and
+// the instances start again: each is asked about all of it. `bun tests/faults/gateway/start-away.ts [--rounds 3]`.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,6 +15,7 @@ import { UNDISTURBED } from '../rig.ts'
 const ROUNDS = numberArgument('rounds', 3)
 const INSTANCES = 3
 const PASSWORD = 'correct horse battery'
+const SECRET = 'sk-sealed'
 const UNKNOWN_KEY = `gw_live_${'u'.repeat(43)}`
 
 type Body = Readonly<Record<string, unknown>>
@@ -27,15 +28,22 @@ const upstream = () => {
   const answer = { id: 'a', object: 'chat.completion', created: 1, model: 'm', usage }
   const choices = [{ index: 0, message, finish_reason: 'stop' }]
   let calls = 0
+  let authorized = 0
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
-    fetch() {
+    fetch({ headers }) {
       calls++
+      if (headers.get('authorization') === `Bearer ${SECRET}`) authorized++
       return Response.json({ ...answer, choices })
     },
   })
-  return { url: `http://127.0.0.1:${server.port}/v1`, calls: () => calls, stop: () => server.stop(true) }
+  return {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    calls: () => calls,
+    authorized: () => authorized,
+    stop: () => server.stop(true),
+  }
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'gatelog-start-away-'))
@@ -81,13 +89,18 @@ const furnish = async (gateway: GatewayProcess, round: number) => {
   })
   const model = (name: string, provider_id: string, more: Body = {}) =>
     made('models', { name: `${name}-${round}`, provider_id, upstream_model: 'sandbox-echo', ...more })
+  const sealed = await made('providers', {
+    ...{ name: `sealed-${round}`, kind: 'openai_compatible', base_url: after.url },
+  })
   await model('doomed', doomed.id!)
+  await model('sealed', sealed.id!)
   await model('pointed', pointed.id!)
   const prices = { input_cost_per_million: 1_000, output_cost_per_million: 1_000 }
   for (const name of ['capped', 'forced', 'dear']) await model(name, pointed.id!, prices)
   return {
     doomed: doomed.id!,
     pointed: pointed.id!,
+    sealed: sealed.id!,
     free: free.id!,
     tenant: tenant.id!,
     revoked: await keyOf(`revoked ${round}`),
@@ -108,6 +121,7 @@ const change = async (gateway: GatewayProcess, round: number, there: Awaited<Ret
   })
   await write('POST', `providers/${there.doomed}/kill`, { kill: true, reason: 'start-away' })
   await write('PATCH', `providers/${there.pointed}`, { base_url: after.url })
+  await write('PUT', `providers/${there.sealed}/credential`, { secret: SECRET })
   await override('cap', `model:capped-${round}`, { max_cost_usd: 0.000_001 })
   await override('force', `model:forced-${round}`, { model: 'sandbox-echo' })
   await write('PUT', `tenants/${there.tenant}`, { name: 'limited', rate_limits: { rpm: 1 } })
@@ -159,6 +173,9 @@ const ask = async (
   const pointed = await chat(gateway, `pointed-${round}`)
   const went = { ...pointed, before: before.calls() - callsBefore, after: after.calls() - callsAfter }
   expected('a repointed provider', pointed.status === 200 && went.before === 0 && went.after === 1, went)
+  const authorizedBefore = after.authorized()
+  const sealed = await chat(gateway, `sealed-${round}`)
+  expected('a credential', sealed.status === 200 && after.authorized() === authorizedBefore + 1, sealed)
   const capped = await chat(gateway, `capped-${round}`)
   expected('a capped model', capped.status === 402, capped)
   const forced = await chat(gateway, `forced-${round}`)

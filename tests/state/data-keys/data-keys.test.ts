@@ -10,6 +10,7 @@ import { openDataKeys } from '../../../src/state/data-keys/data-keys.ts'
 import type { DataKeyDeps, DataKeyStore } from '../../../src/state/data-keys/store.ts'
 import { sweepDataKeys, UNUSED_AFTER_MS } from '../../../src/state/data-keys/sweep.ts'
 import { closedAfterEach } from '../../services/closing.ts'
+import { eventually } from '../../services/eventually.ts'
 import { actor, begin, nowMs, openInstance, quiet } from '../support.ts'
 
 const KEYS = TOPICS.keys.name
@@ -122,6 +123,23 @@ describe('data keys', () => {
     await gone
     expect(again.open('prov_2', erased.keyId, erased.sealed)).toBeNull()
     expect(again.open('prov_1', kept.keyId, kept.sealed)).toBe('kept')
+  })
+
+  test('with the log away after a crash the start opens what was sealed before it', async () => {
+    const log = memoryLog({ nowMs })
+    const dataDir = closing.folder()
+    const first = await open(log.view(), { dataDir })
+    await first.ready()
+    const kept = [await first.seal('prov_1', 'one'), await first.seal('prov_2', 'two')]
+    // Nothing is closed: what is not written by itself is lost.
+    await eventually('both are stored', async () => {
+      const text = await readFile(join(dataDir, 'data-keys.json'), 'utf8').catch(() => '')
+      return kept.every(({ keyId }) => text.includes(keyId))
+    })
+    const again = await open(log.view({ down: () => true }), { dataDir, graceMs: 10 })
+    await again.ready()
+    expect(again.open('prov_1', kept[0]!.keyId, kept[0]!.sealed)).toBe('one')
+    expect(again.open('prov_2', kept[1]!.keyId, kept[1]!.sealed)).toBe('two')
   })
 
   test('an erasure that the log does not take is owed, not failed, and made up for', async () => {
