@@ -239,7 +239,7 @@ class Shipper {
         for (const shipment of shipments) await this.sendUntilTaken(shipment)
       }),
     )
-    this.counts.lagMs = Math.max(0, this.options.nowMs() - batch.at(-1)!.atMs)
+    this.counts.lagMs = this.options.nowMs() - batch.at(-1)!.atMs
   }
 
   /** Sends the same records until the log has them, or refuses one of them for good. */

@@ -1,7 +1,9 @@
 // The serving thread's side of the sender: starts the worker, receives its progress, restarts it when it dies.
 // Shipping 200 records blocks a thread for up to a millisecond, so it has a thread of its own; waking that costs the
 // serving thread nanoseconds (`bench -- tricks`, sender; docs/decisions/0053-records-packed-for-kafka.md).
+
 import { ownModuleUrl } from '../../lib/own-files.ts'
+import { wallMs } from '../../lib/time/wall-clock.ts'
 import type { SpoolTopic } from '../segments/segments.ts'
 import type { LocalSpool } from '../spool/spool.ts'
 import type { ThreadLog } from '../thread-log.ts'
@@ -134,7 +136,9 @@ class SenderThread implements Sender {
   private received(message: FromSender): void {
     if (message.type === 'progress') {
       const { directory, record } = message.progress
-      this.progress.set(directory, message.progress)
+      // The thread has the clock of the machine, records have the corrected one.
+      const lagMs = Math.max(0, message.progress.lagMs - (Date.now() - wallMs()))
+      this.progress.set(directory, { ...message.progress, lagMs })
       this.failures.delete(directory)
       this.spools.get(directory)?.spool.shipped(record)
     } else if (message.type === 'failed') {
