@@ -281,7 +281,9 @@ export class ChainReader {
   }
 
   #suspect(reason: string): void {
-    this.deps.diagnostics.error('control_log_suspected', { reason })
+    // A start that is refused for it names the reason itself.
+    const level = this.phase === 'starting' && !this.#graced ? 'debug' : 'error'
+    this.deps.diagnostics[level]('control_log_suspected', { reason })
     this.suspicion = `${reason}; reading it again from the start`
     if (this.phase === 'live') this.phase = 'stopped'
     this.condition.notify()
@@ -322,7 +324,7 @@ export class ChainReader {
   #problemWith(fold: ChainFold): string | null {
     const lost = lostHistory(fold, this.fold.tip)
     if (this.phase !== 'starting') return lost
-    const expected = { chainId: null, allowEmpty: true, known: this.known }
+    const expected = { chainId: null, allowEmpty: lost === null, known: this.known }
     return problemOf(fold, expected, this.snapshot.witness) ?? lost
   }
 
