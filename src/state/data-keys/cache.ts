@@ -9,9 +9,9 @@ import { recorded, type WrappedKey, wrappedFrom } from './wrapped-keys.ts'
 const FILE = 'data-keys.json'
 /** A draft this old was left by a crash. */
 const DRAFT_MS = 60_000
-/** Many keys at once are written at most so often, and for a tenth of the time. */
+/** Between two writes, while keys go on changing: three times what the last one took, and at most so long. */
 const MOST_WAIT_MS = 1_000
-const REST = 9
+const REST = 3
 
 /** [] when there is no file, or none that can be used: the topic is the truth. */
 export const readCachedKeys = async (dataDir: string): Promise<readonly WrappedKey[]> => {
@@ -67,13 +67,16 @@ interface KeyCacheDeps {
 export class KeyCache {
   #timer: ReturnType<typeof setTimeout> | null = null
   #tookMs = 0
+  #endedMs = 0
   #work: Promise<void> = Promise.resolve()
 
   constructor(readonly deps: KeyCacheDeps) {}
 
   changed(): void {
     if (this.deps.dataDir === null) return
-    this.#timer ??= setTimeout(() => this.#due(), Math.min(MOST_WAIT_MS, REST * this.#tookMs))
+    const restedMs = performance.now() - this.#endedMs
+    const waitMs = Math.max(0, Math.min(MOST_WAIT_MS, REST * this.#tookMs) - restedMs)
+    this.#timer ??= setTimeout(() => this.#due(), waitMs)
   }
 
   /** Writes what is due. */
@@ -98,6 +101,7 @@ export class KeyCache {
     } catch (error) {
       diagnostics.warn('data_key_cache_failed', { error })
     }
-    this.#tookMs = performance.now() - startedMs
+    this.#endedMs = performance.now()
+    this.#tookMs = this.#endedMs - startedMs
   }
 }
