@@ -36,7 +36,12 @@ export type AppDeps = Omit<InferenceDeps, 'observe'> &
     readonly corsOrigins: readonly string[]
     /** Admits chat completions while there is room. Without it, all are admitted. */
     readonly gate?: LoadGate
+    /** Whether the code of the request path is compiled; until then `/ready` is 503. Without it, it is. */
+    readonly isWarm?: () => boolean
   }
+
+/** What a process that ends does with requests, in this order. */
+type Phase = 'serving' | 'leaving' | 'stopping'
 
 export interface App {
   /**
@@ -50,17 +55,17 @@ export interface App {
   readonly idleMs: number
   /** Requests in progress. */
   inFlight(): number
-  /**
-   * The process is about to stop: `/ready` is 503, writes are refused with 503 and `Retry-After`, reads are still
-   * served, and every response closes its connection.
-   */
+  /** `/ready` is 503 and every response closes its connection, so that clients go elsewhere; requests are still taken. */
+  leave(): void
+  /** As `leave`, but writes are refused with 503 and `Retry-After`; reads are still served. */
   prepareToStop(): void
   /** Admits no more requests, waits for those in flight, then ends and settles the rest. */
   drain(timeoutMs: number): Promise<void>
 }
 
 export const createApp = (deps: AppDeps): App => {
-  let isStopping = false
+  let phase: Phase = 'serving'
+  const isWarm = deps.isWarm ?? (() => true)
   const inFlight = (): number => chat.active.size
   const gate = deps.gate ?? new LoadGate({ everyMs: 0, maxDelayMs: null, maxMemoryBytes: null, nowMs: () => 0 })
   const metrics = gatewayMetrics({
@@ -79,8 +84,9 @@ export const createApp = (deps: AppDeps): App => {
   const complete = admitWhileRoom(chatHandler(chat, inference), gate)
   const lastChat = async (request: Inbound): Promise<Answer> => ({ ...(await complete(request)), closes: true })
   const cors = corsFor(deps.corsOrigins)
-  const plain = hotRoutes((request) => (isStopping ? lastChat(request) : complete(request)))
+  const plain = hotRoutes((request) => (phase === 'serving' ? complete(request) : lastChat(request)))
   const hot = cors === null ? plain : plain.map(cors.hot)
+  const notServing = () => (phase !== 'serving' ? 'stopping' : isWarm() ? null : 'the request path is being compiled')
   // Otherwise Elysia looks for the path from the eleventh character of the URL on: with a host of three letters the
   // path begins before it.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
@@ -90,7 +96,7 @@ export const createApp = (deps: AppDeps): App => {
       return errorResponse(thrown, { ...context, latencyMs: elapsedMs(context) })
     })
     .use(inferenceRoutes(hot, inference))
-    .use(operationsRoutes(deps, metrics, { inFlight, isStopping: () => isStopping }))
+    .use(operationsRoutes(deps, metrics, { inFlight, notServing }))
   if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
   if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps))).use(schemaRoutes())
   const unknown = unknownRoute(routes.routes)
@@ -101,20 +107,24 @@ export const createApp = (deps: AppDeps): App => {
   const closingAnswer = async (request: Request, peers?: Peers): Promise<Response> => {
     const path = pathOf(request)
     const isHot = hot.some((route) => request.method === route.method && path === route.path)
-    const isRefused = !READS.has(request.method) && !isHot
+    const isRefused = phase === 'stopping' && !READS.has(request.method) && !isHot
     const refusal = () => errorResponse(stopping(), contextOf(request))
     const response = isRefused ? (cors?.opened(request, refusal()) ?? refusal()) : await answer(request, peers)
     response.headers.set('connection', 'close')
     return response
   }
-  const fetch: App['fetch'] = (request, peers) => (isStopping ? closingAnswer(request, peers) : answer(request, peers))
+  const fetch: App['fetch'] = (request, peers) =>
+    phase === 'serving' ? answer(request, peers) : closingAnswer(request, peers)
   return {
     fetch,
     handlers: { fetch, hot, ...failureHandlers(deps) },
     idleMs: deps.inference.idleS * 1_000,
     inFlight,
+    leave() {
+      phase = 'leaving'
+    },
     prepareToStop() {
-      isStopping = true
+      phase = 'stopping'
       chat.active.close()
     },
     drain: (timeoutMs) => chat.active.drain(timeoutMs),

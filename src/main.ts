@@ -18,9 +18,10 @@ import { openWork } from './composition/provider-work.ts'
 import { readRoutes } from './composition/read-routes.ts'
 import { checkKeys, seedUntilDone } from './composition/seeding.ts'
 import { type Environment, isKafka, kindTableOf, masterKeysFor, prepareDataDir } from './composition/settings.ts'
-import { Stack } from './composition/shutdown-stack.ts'
+import { Grace, Stack } from './composition/shutdown-stack.ts'
 import { openTracing, type Tracing, telemetryOf } from './composition/telemetry.ts'
-import { allowsPrivate, type Config, settingMs } from './config/schema.ts'
+import { startWarmUp } from './composition/warm-up/warm-up.ts'
+import { allowsPrivate, type Config, settingMs, shutdownGraceMs } from './config/schema.ts'
 import type { ProviderRow } from './domain/registry/provider.ts'
 import type { Limits } from './inference/limits/port.ts'
 import { INFERENCE_DEFAULTS, type InferenceSettings } from './inference/request/deps.ts'
@@ -62,8 +63,13 @@ export interface Gateway {
   someModel(): string | null
   /** Where the first operator can be made, with the token that this takes from elsewhere; null: it is made, or off. */
   setupLink(): string | null
-  /** Lets no more in, waits for what is in flight, then ends everything in the reverse order. */
+  /**
+   * Takes requests for `server.shutdown_grace` with `/ready` at 503, lets no more in, waits for what is in flight, then
+   * ends everything in the reverse order.
+   */
   stop(): Promise<void>
+  /** Lets a stop take no more requests from now on; false when it takes none already. */
+  skipGrace(): boolean
 }
 
 /** What a drain may take beyond its time: the rest is ended, and their outcomes are written. */
@@ -88,6 +94,8 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     }
     const masterKeys = () => masterKeysFor(config)
     masterKeys() // made by the first start, and refused when it cannot be used
+    const warmUp = startWarmUp({ config, diagnostics, primary })
+    started.push('warm-up', () => warmUp.stop())
     const analytics = openAnalytics({ config, env, diagnostics, primary, onRefused })
     started.push('analytics', () => analytics.close())
     const outcomes = await openOutcomes(config, diagnostics)
@@ -110,24 +118,32 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     const { budgets, verify: verifyBudget } = budgetParts
     const parts = openParts({ ...options, analytics, outcomes, control, budgets, verifyBudget })
     started.push('parts', () => parts.close())
-    const app = createApp(appDeps(parts))
+    const app = createApp({ ...appDeps(parts), isWarm: warmUp.isDone })
     const drainMs = settingMs(config.server.drain) ?? 0
+    const grace = new Grace(shutdownGraceMs(config))
     started.push('requests', () => app.drain(drainMs), drainMs + SETTLE_MS)
     started.push('provider work', () => parts.providerWork.close())
     const seeded = primary ? seedUntilDone(parts) : null
     // While the log is not reachable nothing can be seeded: the start does not wait for it.
     if (seeded !== null && control.live.status().phase === 'live') await waitBriefly(seeded, onRefused)
     else seeded?.catch(onRefused)
-    started.push('door', () => app.prepareToStop()) // first: load balancers get it before anything ends
     listener.serve(app)
     diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()
+    await warmUp.ended
+    started.push('door', () => app.prepareToStop())
+    const leave = () => {
+      app.leave()
+      return grace.pass()
+    }
+    started.push('grace', leave, grace.ms + SETTLE_MS) // first: load balancers get it before anything ends
     return {
       url: listener.url,
       seeded,
       someModel: () => someModel(control),
       setupLink: () => parts.console.setupLink(listener.url),
       stop: () => started.stop(),
+      skipGrace: () => grace.skip(),
     }
   } catch (error) {
     await started.stop()

@@ -3,7 +3,7 @@
 import { ReportedByChild } from '../composition/analytics.ts'
 import type { Environment } from '../composition/settings.ts'
 import { cleartextPasswords } from '../config/cleartext.ts'
-import { type LoadedConfig, settingMs } from '../config/schema.ts'
+import { type LoadedConfig, settingMs, shutdownGraceMs } from '../config/schema.ts'
 import { ownModule } from '../lib/own-files.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
 import { type Gateway, startGateway } from '../main.ts'
@@ -40,8 +40,16 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   for (const warning of sibling ? [] : loaded.warnings) diagnostics.warn('setting_ignored', { warning })
   for (const sent of sibling ? [] : cleartextPasswords(config)) diagnostics.warn('password_in_cleartext', { ...sent })
   const ended = Promise.withResolvers<number>()
-  const stopSignals = onStopSignal(() => ended.resolve(0))
-  if (sibling) endWithParent(() => ended.resolve(0))
+  let skipGrace = () => false
+  const stopSignals = onStopSignal({ stop: () => ended.resolve(0), skipGrace: () => skipGrace() })
+  let isOrphan = false
+  if (sibling) {
+    endWithParent(() => {
+      isOrphan = true
+      skipGrace()
+      ended.resolve(0)
+    })
+  }
   let refused = false
   const onRefused = (error: unknown) => {
     if (refused) return // the first reason is reported; others follow from it
@@ -56,7 +64,13 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
     // reported by onRefused
     void gateway.seeded.then((report) => announce(gateway, report, command)).catch(() => undefined)
   }
+  skipGrace = () => {
+    const skipped = gateway.skipGrace()
+    if (skipped) for (const each of siblings) each.signal('SIGTERM')
+    return skipped
+  }
   const code = await ended.promise
+  if (code !== 0 || isOrphan) skipGrace() // no operator waits for load balancers
   diagnostics.debug('stopping', { code })
   await Promise.all([gateway.stop(), ...siblings.map((each) => each.stop())])
   stopSignals()
@@ -65,18 +79,24 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
 
 const startSiblings = (count: number, { loaded, env, diagnostics }: StartCommand): ChildProcess[] => {
   const command = [process.execPath, ownModule('src/commands/cli'), 'start', '--sibling']
-  const stopMs = (settingMs(loaded.config.server.drain) ?? 0) + SIBLING_STOP_MS
+  const { config } = loaded
+  const stopMs = shutdownGraceMs(config) + (settingMs(config.server.drain) ?? 0) + SIBLING_STOP_MS
   return Array.from({ length: count }, () => superviseChild({ name: 'sibling', command, env, diagnostics, stopMs }))
 }
 
-/** The first signal requests an orderly stop, a later one ends the process at once. Returns how to stop listening. */
-const onStopSignal = (stop: () => void): (() => void) => {
-  let firstAt: number | null = null
+/**
+ * The first signal requests an orderly stop. A later one skips the grace in which requests are still taken, or, once
+ * that is over, ends the process at once. Returns how to stop listening.
+ */
+const onStopSignal = ({ stop, skipGrace }: { stop(): void; skipGrace(): boolean }): (() => void) => {
+  let lastAt: number | null = null
   const onSignal = () => {
-    if (firstAt === null) {
-      firstAt = performance.now()
-      stop()
-    } else if (performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(130)
+    const now = performance.now()
+    if (lastAt !== null && now - lastAt <= SAME_SIGNAL_MS) return
+    const isFirst = lastAt === null
+    lastAt = now
+    if (isFirst) stop()
+    else if (!skipGrace()) process.exit(130)
   }
   for (const signal of SIGNALS) process.on(signal, onSignal)
   return () => {

@@ -74,9 +74,9 @@ export const openAnalytics = ({ config, env, diagnostics, primary, onRefused }: 
 
   const database = async (): Promise<CheckResult> => {
     const status = embedded?.status()
-    if (status !== undefined && !status.ready) return { text: `unavailable: ${status.detail}`, ready: false }
+    if (status !== undefined && !status.ready) return { text: `degraded: ${status.detail}`, ready: false }
     const error = await pingError(sql, PING_MS)
-    return error === null ? OK : { text: `unavailable: Postgres: ${databaseProblem(error)}`, ready: false }
+    return error === null ? OK : { text: `degraded: Postgres: ${databaseProblem(error)}`, ready: false }
   }
   return {
     sql,

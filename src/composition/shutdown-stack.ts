@@ -1,5 +1,30 @@
 // What was started, to be ended in the reverse order.
+import { sleep } from '../lib/event-loop/sleep.ts'
 import type { Diagnostics } from '../lib/process/diagnostics.ts'
+
+/** The time for which a stop still takes requests, so that load balancers notice it. */
+export class Grace {
+  readonly #skipped = new AbortController()
+  #isOver: boolean
+
+  constructor(readonly ms: number) {
+    this.#isOver = ms === 0
+  }
+
+  /** Resolves after that time, or once it is skipped. */
+  async pass(): Promise<void> {
+    await sleep(this.ms, this.#skipped.signal)
+    this.#isOver = true
+  }
+
+  /** Ends it, also before it has begun; false when it is over already. */
+  skip(): boolean {
+    if (this.#isOver) return false
+    this.#isOver = true
+    this.#skipped.abort()
+    return true
+  }
+}
 
 /** How long a step without a time of its own may take. */
 const STEP_MS = 15_000

@@ -290,6 +290,15 @@ export const isLoopback = (host: string): boolean =>
 
 export const allowsPrivate = (config: Config): boolean => config.egress.allow_private ?? isLoopback(config.server.host)
 
+/** A stop that load balancers have to notice: other instances serve as well, or other machines are clients. */
+const NOTICED_GRACE_MS = 5_000
+
+/** How long a stop still takes requests. */
+export const shutdownGraceMs = ({ server, log }: Pick<Config, 'server' | 'log'>): number => {
+  if (server.shutdown_grace !== null) return settingMs(server.shutdown_grace) ?? 0
+  return log.kafka.brokers.length > 0 || !isLoopback(server.host) ? NOTICED_GRACE_MS : 0
+}
+
 /** Every key, in the order of the schema. */
 export const LEAVES = leavesOf(ConfigSchema, PREFIX)
 

@@ -5,6 +5,7 @@ import {
   choice,
   duration,
   durationOrOff,
+  durationOrUnset,
   flag,
   MOST_DURATION,
   optional,
@@ -65,6 +66,12 @@ export const Server = section({
   drain: duration('0s', MOST_DURATION, {
     default: '30s',
     description: 'How long a stop waits for requests in flight.',
+  }),
+  shutdown_grace: durationOrUnset('0s', '10m', {
+    such: '5s',
+    description:
+      'How long a stop still takes requests while `/ready` is 503, so that load balancers notice; then `drain` ' +
+      'begins. Unset: 5 s with Kafka or when `host` is not loopback, else 0.',
   }),
   body_timeout: duration('1s', MOST_DURATION, {
     default: '20s',

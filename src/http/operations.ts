@@ -5,15 +5,18 @@ import type { InferenceDeps } from '../inference/request/deps.ts'
 import type { Steering } from '../state/indexes/steering.ts'
 import type { Catalogue, LiveState } from '../state/port.ts'
 import { errorBody, GatewayError } from '../wire/errors.ts'
-import { errorGatewayJson, identityHeaders } from './envelope.ts'
+import { errorGatewayJson, errorHeaders, identityHeaders } from './envelope.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { pageHeaders } from './page-headers.ts'
 import { contextOf } from './request-context.ts'
 
+/** What a check shows: one of three forms, also where it makes the instance not ready. */
+export type CheckText = 'ok' | `degraded: ${string}` | `${number} configured`
+
 /** One line of `/ready`. */
 export interface CheckResult {
-  /** `ok`, `degraded: <detail>`, `unavailable: <detail>` or a count. Never an address with a password. */
-  readonly text: string
+  /** Never an address with a password. */
+  readonly text: CheckText
   /** False: the instance is not ready. */
   readonly ready: boolean
 }
@@ -75,11 +78,11 @@ export const readinessChecker = (deps: ReadinessDeps): (() => Promise<Readiness>
   }
 }
 
-/** Returned without running the checks: their dependencies are being closed. */
-const STOPPING: Readiness = {
+/** Returned without running the checks: the process is being warmed up, or its dependencies are being closed. */
+const notServing = (reason: string): Readiness => ({
   status: 'unavailable',
-  checks: new Map([['process', { text: 'unavailable: stopping', ready: false }]]),
-}
+  checks: new Map([['process', { text: `degraded: ${reason}`, ready: false }]]),
+})
 
 const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: ReadinessDeps): ReadinessCheck[] => [
   {
@@ -87,45 +90,47 @@ const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: Readi
     run() {
       const { phase, serves, degraded, staleMs } = live.status()
       if (phase === 'stopped')
-        return { text: `unavailable: the control log is not followed: ${degraded ?? phase}`, ready: false }
-      if (!serves) return { text: 'unavailable: the control log is being read', ready: false }
+        return { text: `degraded: the control log is not followed: ${degraded ?? phase}`, ready: false }
+      if (!serves) return { text: 'degraded: the control log is being read', ready: false }
       if (isTooStale(live, inference.maxStalenessMs)) return refusesFor(staleMs, inference.maxStalenessMs)
       return degraded === null ? OK : { text: `degraded: ${degraded}`, ready: true }
     },
   },
   {
     name: 'spool',
-    run: () => (spool.admission.open ? OK : { text: `unavailable: ${spool.admission.reason}`, ready: false }),
+    run: () => (spool.admission.open ? OK : { text: `degraded: ${spool.admission.reason}`, ready: false }),
   },
   {
     name: 'providers',
     run() {
       const killed = steering.overrides(NO_TENANT, nowMs()).killedProviderIds
       const usable = catalogue.usableProviders(killed)
-      const note = killed.size === 0 ? '' : `, ${killed.size} killed`
-      return { text: `${usable} configured${note}`, ready: usable > 0 }
+      const count = `${usable} configured` as const
+      if (usable > 0 && killed.size === 0) return { text: count, ready: true }
+      const reasons = usable === 0 ? ['no provider can be called'] : []
+      if (killed.size > 0) reasons.push(`${killed.size} killed`)
+      return { text: `degraded: ${[count, ...reasons].join(', ')}`, ready: usable > 0 }
     },
   },
 ]
 
 /** This instance refuses every request that needs a key; other instances may serve them. */
-const refusesFor = (staleMs: number, maxStalenessMs: number | null): CheckResult => ({
-  text:
-    'unavailable: requests are refused, the end of the control log was last confirmed ' +
-    `${Math.floor(staleMs / 1_000)} s ago (auth.max_staleness: ${(maxStalenessMs ?? 0) / 1_000} s)`,
-  ready: false,
-})
+const refusesFor = (staleMs: number, maxStalenessMs: number | null): CheckResult => {
+  const confirmed = `the end of the control log was last confirmed ${Math.floor(staleMs / 1_000)} s ago`
+  const limit = `auth.max_staleness: ${(maxStalenessMs ?? 0) / 1_000} s`
+  return { text: `degraded: requests are refused, ${confirmed} (${limit})`, ready: false }
+}
 
 const withinTime = async ({ name, run }: ReadinessCheck): Promise<readonly [string, CheckResult]> => {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<CheckResult>((resolve) => {
-    timer = setTimeout(resolve, CHECK_MS, { text: `unavailable: no answer within ${CHECK_MS / 1_000} s`, ready: false })
+    timer = setTimeout(resolve, CHECK_MS, { text: `degraded: no answer within ${CHECK_MS / 1_000} s`, ready: false })
   })
   try {
     return [name, await Promise.race([Promise.resolve(run()), late])]
   } catch {
     // The message of a driver may hold an address with a password: it goes to the diagnostics, not to the public page.
-    return [name, { text: 'unavailable: the check failed', ready: false }]
+    return [name, { text: 'degraded: the check failed', ready: false }]
   } finally {
     clearTimeout(timer)
   }
@@ -183,11 +188,11 @@ const wantsHtml = (accept: string | null): boolean => {
 export interface ProcessActivity {
   /** Requests in progress. */
   inFlight(): number
-  /** The process is about to stop. */
-  isStopping(): boolean
+  /** Why load balancers must not choose this process now, whatever its checks are; null when they may. */
+  notServing(): string | null
 }
 
-export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFlight, isStopping }: ProcessActivity) => {
+export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, activity: ProcessActivity) => {
   const startedMs = performance.now()
   const checkReadiness = readinessChecker(deps)
   const { build } = deps
@@ -199,14 +204,18 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFli
 
   const health = ({ request }: { request: Request }) => json(request, { status: 'ok', components: deps.components })
   const ready = async ({ request }: { request: Request }) => {
-    const { status, checks } = isStopping() ? STOPPING : await checkReadiness()
+    const reason = activity.notServing()
+    const { status, checks } = reason === null ? await checkReadiness() : notServing(reason)
     const failed = [...checks].filter(([, result]) => !result.ready).map(([name]) => name)
     const body = { status, checks: Object.fromEntries([...checks].map(([name, { text }]) => [name, text])) }
     if (failed.length === 0) return json(request, body)
     const context = contextOf(request)
     const error = new GatewayError('provider_unavailable', `not ready: ${failed.join(', ')}`, { status: 503 })
     const gateway: unknown = JSON.parse(errorGatewayJson(context))
-    return json(request, { ...body, error: errorBody(error), gateway }, 503)
+    return Response.json(
+      { ...body, error: errorBody(error), gateway },
+      { status: error.status, headers: errorHeaders(error, context) },
+    )
   }
   const app = new Elysia({ name: 'operations' })
     .get('/', ({ request }) => {
@@ -225,7 +234,7 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, { inFli
         ...build,
         runtime: `bun ${Bun.version}`,
         uptime_seconds: Math.floor((performance.now() - startedMs) / 1_000),
-        goroutines: inFlight() + deps.backgroundUnits(),
+        goroutines: activity.inFlight() + deps.backgroundUnits(),
       }),
     )
   if (!deps.prometheusEnabled) return app

@@ -150,6 +150,29 @@ test.each([
 })
 
 test.each(EACH_LISTENER)(
+  'while load balancers notice a stop, everything is taken on new connections, and each ends after its answer (%p)',
+  async (listener: Listener) => {
+    const gateway = gatewayOf()
+    const server = serveApp(gateway.app, listener)
+    upstream.behave(() => ({ text: 'still here' }))
+    gateway.app.leave()
+    const taken = [
+      [get('/ready'), 503],
+      [post(CHAT, ask(), HEAD), 200],
+      [post(CHAT, ask({ stream: true }), HEAD), 200],
+      [post('/v1/feedback', '{}', HEAD), 400],
+      [get('/v1/models', HEAD), 200],
+    ] as const
+    for (const [request, status] of taken) {
+      const client = await connect(server.port, request)
+      const [answer] = answersIn(await client.closed)
+      expect(answer).toMatchObject({ status })
+      expect(answer!.headers).toContainEqual(['connection', 'close'])
+    }
+  },
+)
+
+test.each(EACH_LISTENER)(
   'while it stops, what comes is refused and what runs ends well (%p)',
   async (listener: Listener) => {
     const gateway = gatewayOf()

@@ -53,7 +53,7 @@ describe('operations need no credential', () => {
 
   test('/health and /healthz look at nothing but themselves', async () => {
     const closed = gatewayWith({
-      readiness: [{ name: 'postgres', run: () => ({ text: 'unavailable: down', ready: false }) }],
+      readiness: [{ name: 'postgres', run: () => ({ text: 'degraded: down', ready: false }) }],
     })
     for (const path of ['/health', '/healthz']) {
       expect(await read(closed, path)).toEqual({ status: 200, body: { status: 'ok', components: { log: 'memory' } } })
@@ -107,14 +107,20 @@ describe('/ready', () => {
       ],
     })
     gateway.spool.open = false
-    const { status, body } = await read(gateway, '/ready')
-    expect(status).toBe(503)
+    const response = await gateway.send('/ready', { key: null })
+    const body = (await response.json()) as { checks: Record<string, string> }
+    expect(response.status).toBe(503)
+    expect(['x-gateway-retryable', 'x-should-retry'].map((name) => response.headers.get(name))).toEqual([
+      'true',
+      'true',
+    ])
+    for (const text of Object.values(body.checks)) expect(text).toMatch(/^(ok|degraded: .+|\d+ configured)$/)
     expect(body).toMatchObject({
       status: 'unavailable',
       checks: {
-        providers: '0 configured',
-        postgres: 'unavailable: the check failed',
-        spool: 'unavailable: the disk is full',
+        providers: 'degraded: 0 configured, no provider can be called',
+        postgres: 'degraded: the check failed',
+        spool: 'degraded: the disk is full',
       },
       error: { code: 'provider_unavailable' },
       gateway: { request_id: expect.any(String) },
@@ -131,7 +137,7 @@ test('on its way out it says so, answers what is read, and takes nothing more; e
   expect(ready.status).toBe(503)
   expect(await ready.json()).toMatchObject({
     status: 'unavailable',
-    checks: { process: 'unavailable: stopping' },
+    checks: { process: 'degraded: stopping' },
     error: { code: 'provider_unavailable' },
   })
   const reads = await Promise.all(['/health', '/v1/models'].map((path) => gateway.send(path)))
@@ -146,6 +152,32 @@ test('on its way out it says so, answers what is read, and takes nothing more; e
     expect(await answer.json()).toMatchObject({ error: { code: 'provider_unavailable' }, gateway: {} })
   }
   for (const answer of [ready, ...reads, ...writes]) expect(answer.headers.get('connection')).toBe('close')
+})
+
+// docs/behaviour.md: "Stopping"
+test('while load balancers notice a stop, `/ready` is 503 and changes and completions are taken', async () => {
+  const gateway = gatewayWith({})
+  gateway.app.leave()
+  const ready = await gateway.send('/ready', { key: null })
+  expect([ready.status, ((await ready.json()) as { checks: object }).checks]).toEqual([
+    503,
+    { process: 'degraded: stopping' },
+  ])
+  const chat = await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'x' }] })
+  const feedback = await gateway.send('/v1/feedback', { body: {} })
+  expect([chat.status, feedback.status]).toEqual([200, 400])
+  for (const answer of [ready, chat, feedback]) expect(answer.headers.get('connection')).toBe('close')
+})
+
+// docs/behaviour.md: "Starting"
+test('a process whose request path is not compiled yet serves, but is not ready', async () => {
+  let isWarm = false
+  const gateway = gatewayWith({ isWarm: () => isWarm })
+  const { status, body } = await read(gateway, '/ready')
+  expect([status, body.checks]).toEqual([503, { process: 'degraded: the request path is being compiled' }])
+  expect((await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'x' }] })).status).toBe(200)
+  isWarm = true
+  expect((await read(gateway, '/ready')).status).toBe(200)
 })
 
 describe('/metrics', () => {

@@ -4,7 +4,7 @@ import { type ControlReader, ControlState } from '../../src/domain/control.ts'
 import type { HealthEvent } from '../../src/domain/events/health.ts'
 import { POLICY_DEFAULTS, type PolicyRow } from '../../src/domain/steering/policy.ts'
 import type { Telemetry } from '../../src/http/metrics/telemetry.ts'
-import type { OperationsDeps } from '../../src/http/operations.ts'
+import type { OperationsDeps, ReadinessCheck } from '../../src/http/operations.ts'
 import { processLimits } from '../../src/inference/limits/local.ts'
 import type { Limits } from '../../src/inference/limits/port.ts'
 import { INFERENCE_DEFAULTS, type InferenceDeps, type InferenceSettings } from '../../src/inference/request/deps.ts'
@@ -149,7 +149,7 @@ export const testGateway = (
     /** Whether a key that was looked up is still one; true when not given. */
     standing?: (key: KeyEntry) => boolean
     providersUsable?: number
-    readiness?: { name: string; run(): { text: string; ready: boolean } }[]
+    readiness?: ReadinessCheck[]
     prometheusEnabled?: boolean
     docsEnabled?: boolean
     /** The clock of the book of health. */
@@ -158,6 +158,7 @@ export const testGateway = (
     traces?: Traces
     gate?: LoadGate
     corsOrigins?: readonly string[]
+    isWarm?: () => boolean
   } = {},
 ): TestGateway => {
   const state = new ControlState()
@@ -248,6 +249,7 @@ export const testGateway = (
     telemetry: options.telemetry,
     traces: options.traces ?? null,
     ...(options.gate && { gate: options.gate }),
+    ...(options.isWarm && { isWarm: options.isWarm }),
   })
   const send: TestGateway['send'] = async (path, init = {}) => {
     const { key = KEY, headers = {}, signal } = init
@@ -278,11 +280,7 @@ export const testGateway = (
   }
 }
 
-const operations = (options: {
-  readiness?: { name: string; run(): { text: string; ready: boolean } }[]
-  prometheusEnabled?: boolean
-  docsEnabled?: boolean
-}) => ({
+const operations = (options: { readiness?: ReadinessCheck[]; prometheusEnabled?: boolean; docsEnabled?: boolean }) => ({
   build: { name: 'gatelog', version: '0.0.0', commit: null, environment: 'test' },
   components: { log: 'memory' },
   readiness: options.readiness ?? [],

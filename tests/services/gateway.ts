@@ -67,6 +67,12 @@ export interface GatewayProcess {
  */
 const PATIENT = process.env.NODE_ENV === 'test' ? { max_event_loop_delay: 'off' } : {}
 
+/**
+ * Nothing balances load here, so a stop need not wait until it is noticed. A variable: builds that do not have the
+ * setting only warn of it. Empty, the default of the settings holds.
+ */
+const NO_GRACE = { GATEWAY_SERVER_SHUTDOWN_GRACE: '0s' }
+
 let made: string | null = null
 /** What `npm start` runs. */
 const shipped = (): string => {
@@ -111,6 +117,7 @@ export const startGateway = (options: GatewayOptions = {}): GatewayProcess => {
         ...placesOfPrograms(),
         BUN_CONFIG_MAX_HTTP_REQUESTS: '4096',
         ...MEMORY,
+        ...NO_GRACE,
         GATEWAY_CONFIG: join(folder, 'gateway.yaml'),
         GATEWAY_BOOTSTRAP_ADMIN_KEY: ADMIN_KEY,
         GATEWAY_BOOTSTRAP_INFERENCE_KEY: INFERENCE_KEY,

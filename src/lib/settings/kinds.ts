@@ -52,6 +52,18 @@ export const durationOrOff = (least: string, most: string, { such, ...about }: A
     ...about,
   })
 
+/** The same, or nothing: null stands for a default that depends on other settings. */
+export const durationOrUnset = (
+  least: string,
+  most: string,
+  { such, description }: { such: string; description: string },
+) =>
+  t.Union([t.String({ format: between(least, most) }), t.Null()], {
+    default: null,
+    description,
+    expects: `a duration from ${least} to ${most} such as ${such}`,
+  })
+
 /** The name of the format of durations within these bounds. */
 const between = (least: string, most: string): string => {
   const [leastMs, mostMs] = [durationMs(least)!, durationMs(most)!]

@@ -26,6 +26,8 @@ export interface ChildProcess {
     readonly restarts: number
     readonly detail: string
   }
+  /** Sends it a signal, if it runs. */
+  signal(signal: NodeJS.Signals): void
   /** Signals it to end, kills it when it does not, and starts it no more. */
   stop(): Promise<void>
 }
@@ -89,6 +91,7 @@ export const superviseChild = (options: ChildOptions): ChildProcess => {
 
   return {
     status: () => ({ running: child !== null, pid: child?.pid ?? null, restarts, detail }),
+    signal: (signal) => child?.kill(signal),
     async stop() {
       stopped = true
       stopping.resolve()

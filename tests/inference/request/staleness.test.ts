@@ -127,7 +127,7 @@ describe('/ready', () => {
       status: 'unavailable',
       checks: {
         control:
-          'unavailable: requests are refused, the end of the control log was last confirmed 8 s ago (auth.max_staleness: 6 s)',
+          'degraded: requests are refused, the end of the control log was last confirmed 8 s ago (auth.max_staleness: 6 s)',
       },
       error: { message: 'not ready: control' },
     })

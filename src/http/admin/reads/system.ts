@@ -88,7 +88,7 @@ const SystemAnswer = t.Object(
 )
 
 const shownCheck = (result: CheckResult | undefined) => {
-  const { text, ready } = result ?? { text: 'unavailable: it was not looked at', ready: false }
+  const { text, ready }: CheckResult = result ?? { text: 'degraded: it was not looked at', ready: false }
   const colon = text.indexOf(': ')
   return {
     status: statusWordOf({ text, ready }),

@@ -4,6 +4,7 @@ import { loadConfig, redacted } from '../../../../src/config/schema.ts'
 import { closed } from '../../../../src/domain/kernel/fields.ts'
 import { providerHealth } from '../../../../src/http/admin/answers/health-view.ts'
 import { type SystemRouteDeps, systemRoutes } from '../../../../src/http/admin/reads/system.ts'
+import type { CheckResult } from '../../../../src/http/operations.ts'
 import { Value } from '../../../../src/lib/schema/schema.ts'
 import { openHealth } from '../../../../src/state/health/book.ts'
 import { providerCreated } from '../../../domain/world.ts'
@@ -58,9 +59,9 @@ test('what runs, what it depends on, the providers', async () => {
 })
 
 test('with Postgres away and the log degraded it says so, and goes on', async () => {
-  const checks = new Map([
+  const checks = new Map<string, CheckResult>([
     ['log', { text: 'degraded: the brokers do not answer', ready: true }],
-    ['database', { text: 'unavailable: Postgres does not answer', ready: false }],
+    ['database', { text: 'degraded: Postgres does not answer', ready: false }],
     ['worker', { text: 'degraded: it cannot be asked', ready: true }],
   ])
   const body = await shown({

@@ -1,9 +1,10 @@
 // The input of `/system` from a process in which all is well.
 import type { SystemRouteDeps } from '../../../../src/http/admin/reads/system.ts'
+import type { CheckResult } from '../../../../src/http/operations.ts'
 
 export const QUIET_STATUS = { phase: 'live', tip: 'f'.repeat(64), offset: 7, staleMs: 0 } as const
 
-const ok = { text: 'ok', ready: true }
+const ok: CheckResult = { text: 'ok', ready: true }
 
 export const quietSystem = {
   build: { name: 'gatelog', version: '0.0.0', commit: null, environment: 'test' },
