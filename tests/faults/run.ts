@@ -82,7 +82,7 @@ const main = async (words: readonly string[]): Promise<number> => {
   const wanted = words.filter((word) => /^R\d+$/.test(word))
   const unknown = words.find((word) => word !== '--short' && !FAULT_ROWS.some(({ row }) => row === word))
   if (unknown !== undefined) {
-    console.error(`"${unknown}" is no row of the fault matrix: R1 to R32, or --short`)
+    console.error(`"${unknown}" is no row of the fault matrix: R1 to R33, or --short`)
     return 2
   }
   const printed = ['| Row | Fault | Figure | N | Aim | |', '|---|---|---|---|---|---|']

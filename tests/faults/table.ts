@@ -1,4 +1,4 @@
-// The fault matrix (rows R1 to R32): what each row promises, the scripts that prove it, and what is not proven here and
+// The fault matrix (rows R1 to R33): what each row promises, the scripts that prove it, and what is not proven here and
 // why. `run.ts` runs it.
 
 export interface Run {
@@ -314,5 +314,12 @@ export const FAULT_ROWS: readonly FaultRow[] = [
       'unknown ones are 503, hard budgets grant nothing',
     runs: [script('gateway/start-away', ['--rounds', '3'], ['--rounds', '1'])],
     inTests: ['tests/state/restore/stored-tail.test.ts'],
+  },
+  {
+    row: 'R33',
+    fault: 'instances are restarted one after the other, under a load balancer that follows `/ready` every second',
+    aim: 'failed 0 of 10,000 for clients that retry only a refused connection',
+    runs: [script('gateway/rolling-restart', [], ['--requests', '4000'])],
+    inTests: ['tests/composition/warm-up.test.ts', 'tests/http/listeners.test.ts'],
   },
 ]
