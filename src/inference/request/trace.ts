@@ -1,6 +1,7 @@
-// Traces of requests: one SERVER span, and a CLIENT span for each call to a provider, named by the GenAI semantic
-// conventions of OpenTelemetry. Never a prompt, an answer or a key. While traces are off, the `trace` of an exchange is
-// null.
+// Traces of requests: one SERVER span by the HTTP conventions of OpenTelemetry, and below it a CLIENT span for each call
+// to a provider by its GenAI conventions. The operation, its models and its usage stand on the client spans alone, so
+// that a backend that sums them counts nothing twice. Never a prompt, an answer or a key. While traces are off, the
+// `trace` of an exchange is null.
 
 import type { AttemptSummary } from '../../domain/events/request.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'
@@ -41,9 +42,12 @@ export interface FinishedTrace {
   readonly calls: readonly Call[]
   readonly attempts: readonly AttemptSummary[]
   readonly endedMs: number
+  /** Of the server span. */
   readonly attributes: Attributes
-  /** Name in the registry; null when none was found. */
-  readonly model: string | null
+  /** What was asked of every provider that was called. */
+  readonly asked: Attributes
+  /** What the last one answered. */
+  readonly answered: Attributes
   readonly failed: boolean
 }
 
@@ -105,35 +109,42 @@ export class RequestTrace {
       attempts: exchange.attempts,
       endedMs: performance.now(),
       attributes: attributesOf(exchange, ending, measured),
-      model: modelOf(exchange),
+      asked: askedOf(exchange),
+      answered: answeredOf(exchange, ending, measured),
       failed: ending.status >= 500 || ending.outcome === 'error' || ending.outcome === 'interrupted',
     })
   }
 }
 
-/** A name that is not a model does not become the name of a span: clients send any number of them. */
-const modelOf = ({ plan, intent }: Exchange): string | null =>
-  plan === null || plan.ordered.length === 0 ? null : (intent?.model ?? null)
+const askedOf = ({ intent }: Exchange): Attributes => ({
+  'gen_ai.request.max_tokens': intent?.maxTokens,
+  'gen_ai.request.choice.count': intent !== null && intent.choices > 1 ? intent.choices : null,
+})
 
-const attributesOf = (exchange: Exchange, { outcome, status, error }: Ending, measured: Measured): Attributes => {
-  const { intent, entry, plan, finishReason } = exchange
+const answeredOf = (exchange: Exchange, { outcome }: Ending, measured: Measured): Attributes => {
+  const { entry, finishReason } = exchange
   return {
-    'gen_ai.operation.name': 'chat',
-    'gen_ai.provider.name': entry === null ? null : providerName(entry.kind),
-    'gen_ai.request.model': intent?.model ?? null,
-    'gen_ai.request.max_tokens': intent?.maxTokens ?? null,
-    'gen_ai.request.choice.count': intent !== null && intent.choices > 1 ? intent.choices : null,
-    'gen_ai.response.model': outcome === 'success' || exchange.answerBytes > 0 ? (entry?.name ?? null) : null,
+    'gen_ai.response.model': outcome === 'success' || exchange.answerBytes > 0 ? entry?.upstreamModel : null,
     'gen_ai.response.finish_reasons': finishReason === null ? null : [finishReason],
     'gen_ai.usage.input_tokens': measured.promptTokens,
     'gen_ai.usage.output_tokens': measured.completionTokens,
-    'http.request.method': 'POST',
-    'http.route': '/v1/chat/completions',
+  }
+}
+
+const METHOD = 'POST'
+const ROUTE = '/v1/chat/completions'
+
+const attributesOf = (exchange: Exchange, { outcome, status, error }: Ending, measured: Measured): Attributes => {
+  const { intent, entry, plan } = exchange
+  return {
+    'http.request.method': METHOD,
+    'http.route': ROUTE,
     'http.response.status_code': status,
     'error.type': error?.code ?? null,
     'gatelog.request.id': exchange.identity.id,
     'gatelog.tenant.id': exchange.key?.tenantId ?? null,
     'gatelog.policy.id': plan?.policy.id ?? null,
+    'gatelog.model': intent?.model ?? null,
     'gatelog.provider': entry?.provider ?? null,
     'gatelog.outcome': outcome,
     'gatelog.stream': intent?.stream ?? null,
@@ -154,6 +165,23 @@ const PROVIDER_NAMES: Readonly<Record<string, string>> = {
 }
 const providerName = (kind: string): string => PROVIDER_NAMES[kind] ?? kind
 
+/** Where a provider is reached: host and port, nothing else of its address. Kinds that answer in process have none. */
+const serverOf = ({ baseUrl }: CatalogueEntry): Attributes => {
+  const url = URL.parse(baseUrl)
+  if (url === null || url.hostname === '') return {}
+  const usual = url.protocol === 'http:' ? 80 : 443
+  return {
+    'server.address': url.hostname.replace(/^\[(.*)\]$/, '$1'),
+    'server.port': url.port === '' ? usual : Number(url.port),
+  }
+}
+
+/** An attempt that was billed beside others has tokens of its own. */
+const usageOf = ({ prompt_tokens: prompt, completion_tokens: completion }: Partial<AttemptSummary>): Attributes =>
+  prompt == null && completion == null
+    ? {}
+    : { 'gen_ai.usage.input_tokens': prompt, 'gen_ai.usage.output_tokens': completion }
+
 /** The spans of a request that ended. Pure. */
 export const spansOf = (trace: FinishedTrace): Span[] => {
   const { identity, calls, attempts, endedMs } = trace
@@ -163,7 +191,7 @@ export const spansOf = (trace: FinishedTrace): Span[] => {
     ...shared,
     spanId: trace.spanId,
     parentSpanId: trace.parentSpanId,
-    name: trace.model === null ? 'chat' : `chat ${trace.model}`,
+    name: `${METHOD} ${ROUTE}`,
     kind: 'server',
     startMs: identity.atMs,
     endMs: wallMs(endedMs),
@@ -189,6 +217,10 @@ export const spansOf = (trace: FinishedTrace): Span[] => {
         'gen_ai.operation.name': 'chat',
         'gen_ai.provider.name': providerName(entry.kind),
         'gen_ai.request.model': entry.upstreamModel,
+        ...trace.asked,
+        ...(index === calls.length - 1 && trace.answered),
+        ...usageOf(attempt ?? {}),
+        ...serverOf(entry),
         'error.type': attempt?.error_code,
         'http.request.method': 'POST',
         'http.response.status_code': attempt?.upstream_status,
