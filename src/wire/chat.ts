@@ -3,9 +3,12 @@ import type { GatewayError } from './errors.ts'
 
 export const DONE_FRAME = 'data: [DONE]\n\n'
 
-/** A failure after the stream began. `gatewayJson` is the block that every failure has. */
+/**
+ * A failure after the stream began. `gatewayJson` is the block that every failure has. The data comes first: clients that
+ * stop at the first line that they do not know still read it.
+ */
 export const errorFrame = ({ message, type, param, code }: GatewayError, gatewayJson: string): string =>
-  `event: error\ndata: {"error":${JSON.stringify({ message, type, param, code })},"gateway":${gatewayJson}}\n\n`
+  `data: {"error":${JSON.stringify({ message, type, param, code })},"gateway":${gatewayJson}}\nevent: error\n\n`
 
 /** The fields that all chunks of a stream share. */
 export interface StreamHead {

@@ -73,7 +73,10 @@ export const attempt = async (exchange: Admitted, deps: AttemptDeps): Promise<Pr
         return wholeAnswer(current, call, body)
       }
       const answer = openStream(current, call, response)
-      while (!hasBegun(answer)) await answer.source.more()
+      while (!hasBegun(answer)) {
+        renewWait(current)
+        await answer.source.more()
+      }
       return answer
     } catch (thrown) {
       await failover.afterFailure(entry, failedAttempt(current, thrown))
@@ -169,6 +172,17 @@ const wholeAnswer = (exchange: Called, { kind, reading }: ProviderCall, body: st
     exchange.usage = kind.usageIn?.(body) ?? null
     throw thrown
   }
+}
+
+/**
+ * Whatever a provider sends before its first content (the head, a role, a comment) begins the wait for that anew: it is
+ * at work. The provider's own timeout bounds the attempt all the same, and the total the request.
+ */
+const renewWait = (exchange: Called): void => {
+  if (exchange.waitEnded !== null) return
+  const { entry, plan, attemptStartedMs } = exchange
+  const ownEndMs = entry.timeoutMs === null ? Number.POSITIVE_INFINITY : attemptStartedMs + entry.timeoutMs
+  exchange.waitDeadlineMs = Math.min(performance.now() + plan.policy.firstTokenMs, ownEndMs)
 }
 
 const isContent = ({ content }: StreamPart): boolean => content

@@ -49,6 +49,9 @@ const WORDS: Readonly<Record<LimitName, string>> = {
   max_parallel: 'requests at once',
 }
 
+/** SDKs give up, instead of waiting, when they are asked to wait for more than a minute. */
+const LONGEST_WAIT_S = 59
+
 const refusal = (
   { rules, tokens }: LimitRequest,
   { rule, limit, retryAfterMs }: Verdict & { admitted: false },
@@ -64,7 +67,7 @@ const refusal = (
       details: { ...details, requested: tokens },
     })
   }
-  const retryAfterS = Math.max(1, Math.ceil(retryAfterMs / 1_000))
+  const retryAfterS = Math.min(LONGEST_WAIT_S, Math.max(1, Math.ceil(retryAfterMs / 1_000)))
   return new GatewayError('rate_limited', `${which} is reached; try again in ${retryAfterS} s`, {
     retryAfterS,
     details,

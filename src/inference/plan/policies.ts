@@ -11,7 +11,7 @@ import { ERRORS, type ErrorCode, GatewayError } from '../../wire/errors.ts'
 /** For what no level sets (docs/behaviour.md: "Time limits", "Failover"). */
 const DEFAULTS = {
   connectMs: 5_000,
-  firstTokenMs: 60_000,
+  firstTokenMs: 120_000,
   streamIdleMs: 60_000,
   totalMs: 600_000,
   retryAttempts: 1,

@@ -150,7 +150,6 @@ conclude([
       `failed ${failed} of ${REQUESTS.toLocaleString('en')}${failures === '' ? '' : ` (${failures})`}, ` +
       `refused connections ${tally.refusedConnections}, slowest ${Math.round(tally.slowestMs)} ms`,
     n: REQUESTS,
-    good:
-      failed === 0 && tally.answered === REQUESTS && restarts >= LEAST_RESTARTS && /^(0 )+$/.test(exits),
+    good: failed === 0 && tally.answered === REQUESTS && restarts >= LEAST_RESTARTS && /^(0 )+$/.test(exits),
   },
 ])

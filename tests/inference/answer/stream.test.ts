@@ -187,6 +187,16 @@ describe('a stream that breaks', () => {
     })
   }
 
+  test('names the event behind its data: a client that reads `data:` lines alone still sees the error', async () => {
+    upstream.behave({ text: 'half an answer', chunks: 2, stopAfter: 1, stop: 'cut' })
+    const text = await (await gateway.chat(ask)).text()
+    expect(text).toMatch(/\n\ndata: \{"error":\{[^\n]*\}\nevent: error\n\ndata: \[DONE\]\n\n$/)
+    // Another gateway that has this one as its provider reads it too.
+    upstream.behave({ headers: { 'content-type': 'text/event-stream' }, body: text })
+    const behind = await gateway.chat(ask)
+    expect([behind.status, await behind.json()]).toMatchObject([502, { error: { code: 'upstream_error' } }])
+  })
+
   test('because the upstream stalls is ended by the idle limit', async () => {
     gateway.setPolicy(policyRow({ timeouts: { stream_idle_ms: 500 } }))
     upstream.behave({ stopAfter: 2, stop: 'hang' })

@@ -110,6 +110,54 @@ describe('a deadline', () => {
     await resumeDeadlines()
   })
 
+  const atWork: [name: string, pieces: readonly string[]][] = [
+    ['comments', Array<string>(8).fill(': still thinking\n\n')],
+    ['its role, again and again', Array<string>(8).fill(ROLE)],
+    ['pieces of its first frame', ROLE.match(/.{1,20}\n*/g) ?? []],
+  ]
+  test.each(atWork)('first token: %s begin the wait anew', async (_, pieces) => {
+    start({ first_token_ms: KEPT_MS }, async (request) => {
+      open(request)
+      for (const piece of pieces) {
+        await Bun.sleep(APART_MS)
+        request.chunk(piece)
+      }
+      request.chunk(WORD)
+      request.chunk(FINISH)
+      request.chunk('data: [DONE]\n\n')
+      request.last()
+    })
+    const { status, frames } = await ask(true)
+    expect([status, frames.at(-1)]).toEqual([200, '[DONE]'])
+  })
+
+  test('first token: comments do not outlast the total, nor the provider’s own timeout', async () => {
+    for (const [timeouts, timeoutMs] of [
+      [{ total_ms: LIMIT_MS }, undefined],
+      [{}, LIMIT_MS],
+    ] as const) {
+      let isOpen = true
+      start(
+        timeouts,
+        async (request) => {
+          open(request)
+          while (isOpen) {
+            await Bun.sleep(20)
+            request.chunk(': still thinking\n\n')
+          }
+        },
+        { timeoutMs },
+      )
+      const { status, tookMs } = await ask(true)
+      isOpen = false
+      expect(status).toBe(504)
+      inTime(tookMs)
+      await resumeDeadlines()
+      gateway.close()
+      server.stop()
+    }
+  })
+
   test('idle: a stream that stops ends with an error frame, and the upstream is let go', async () => {
     start({ stream_idle_ms: LIMIT_MS }, (request) => open(request, ROLE, WORD))
     const { status, frames, tookMs } = await ask(true)

@@ -79,6 +79,10 @@ describe('what a client sees', () => {
       'x-ratelimit-remaining-requests': '0',
       'x-ratelimit-remaining-tokens': '977',
     })
+    // A minute and a second from now: SDKs give up when they are asked to wait for more than a minute.
+    const early = await gateway.chat(ask)
+    expect([early.status, early.headers.get('retry-after')]).toEqual([429, '59'])
+    expect(rateHeaders(early)).toMatchObject({ 'x-ratelimit-reset-requests': '1m1s' })
     clock.nowMs += 20_500
     const refused = await gateway.chat(ask)
     expect(refused.status).toBe(429)

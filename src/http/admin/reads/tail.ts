@@ -78,7 +78,7 @@ async function* follow({ requests }: TailDeps, timing: TailTiming, tail: Tail): 
   while (!signal.aborted) {
     const filter = tail.filter()
     if (filter === null) {
-      yield `event: end\n${sseFrame('{"reason":"who asks may no longer"}')}`
+      yield 'data: {"reason":"who asks may no longer"}\nevent: end\n\n'
       return
     }
     // While Postgres is unavailable nothing is missed: the place stays.

@@ -140,7 +140,7 @@ describe('GET /requests/stream', () => {
     await gateway.call('DELETE', `/keys/${made.body.id}`)
     settle('secret')
     const text = await until(() => false)
-    expect(text).toEndWith('event: end\ndata: {"reason":"who asks may no longer"}\n\n[ended]')
+    expect(text).toEndWith('data: {"reason":"who asks may no longer"}\nevent: end\n\n[ended]')
     expect(text).not.toContain('secret')
   })
 
@@ -155,7 +155,7 @@ describe('GET /requests/stream', () => {
     await eventually('both have looked', async () => tenants().includes(null) && tenants().includes('ten_default'))
     await gateway.call('PATCH', `/keys/${made.body.id}`, { body: { scopes: ['usage:read'] } })
     asked.length = 0
-    expect(await one.until(() => false)).toEndWith('{"reason":"who asks may no longer"}\n\n[ended]')
+    expect(await one.until(() => false)).toEndWith('{"reason":"who asks may no longer"}\nevent: end\n\n[ended]')
     await eventually('the other has looked again', async () => asked.length > 0)
     expect(new Set(tenants())).toEqual(new Set(['ten_other']))
   })
