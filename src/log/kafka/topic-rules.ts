@@ -165,5 +165,6 @@ export const aclCommands = (bootstrap: string): string[] => {
     `${gateway} --operation Read --operation Write --operation Describe --operation DescribeConfigs ${all}`,
     `${gateway} --operation Create ${all}   # for \`gateway topics --init\` only`,
     `${analyst} --operation Read --operation Describe ${open.join(' ')}`,
+    `${analyst} --operation Read --group <group>   # the consumer group, which stock consumers need`,
   ]
 }

@@ -1,7 +1,7 @@
 // `docs/asyncapi.json`: the topics as an AsyncAPI 3 document, for tools. `docs/topics.md` is the same for people.
 import { TOPICS, type TopicName } from '../../log/topics.ts'
 import { contractsOf, EVENT_CONTRACTS, type EventContract } from './event-contracts.ts'
-import { ControlDecision, type JsonSchema, messageSchema, plainSchema } from './message-schemas.ts'
+import { ControlDecision, type JsonSchema, messageSchema, namedSchema, plainSchema } from './message-schemas.ts'
 import { keptFor, TOPIC_CONTRACTS, TOPIC_NAMES } from './topic-contracts.ts'
 
 /** A recorded line of each type: the record as it stood in the log. */
@@ -94,12 +94,12 @@ export const asyncApiText = (examples: RecordedExamples): string => {
         decision: decisionMessage(examples),
       },
       schemas: {
-        ...Object.fromEntries(enveloped.map((each) => [each.type, messageSchema(each)])),
-        decision: decisionSchema(),
+        ...Object.fromEntries(enveloped.map((each) => [each.type, namedSchema(messageSchema(each))])),
+        decision: namedSchema(decisionSchema()),
         ...Object.fromEntries(
           contractsOf('control').map(({ type, description, schema }) => [
             type,
-            { description, ...plainSchema(schema) },
+            namedSchema({ description, ...plainSchema(schema) }),
           ]),
         ),
       },

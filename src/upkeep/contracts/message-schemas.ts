@@ -1,10 +1,10 @@
-// The JSON Schemas of whole records: the envelope with its data, and a decision of the control topic. Draft-07, since
-// TypeBox writes tuples in that form.
+// The JSON Schemas of whole records: the envelope with its data, and a decision of the control topic. In the draft of
+// 2020-12, as they state.
 import { DECISION_LIMITS } from '../../domain/kernel/decision.ts'
 import { type TSchema, t } from '../../lib/schema/schema.ts'
 import { EVENT_CONTRACTS, type EventContract } from './event-contracts.ts'
 
-const DRAFT = 'http://json-schema.org/draft-07/schema#'
+const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
 
 /** Members of every envelope: CloudEvents 1.0, structured mode, and three extensions for the origin of the record. */
 export const ENVELOPE_FIELDS = {
@@ -55,14 +55,26 @@ export const ControlDecision = t.Object({
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** Without the members that only TypeBox uses. */
-export const plainSchema = (schema: TSchema): JsonSchema => JSON.parse(JSON.stringify(schema)) as JsonSchema
+/**
+ * Without the members that only TypeBox uses. TypeBox writes a tuple as draft-07 has it; its bounds on the number of
+ * items stay, so that `prefixItems` allows no more of them.
+ */
+export const plainSchema = (schema: TSchema): JsonSchema =>
+  JSON.parse(JSON.stringify(schema), (_, value: unknown) => (isTuple(value) ? newerTuple(value) : value)) as JsonSchema
+
+const isTuple = (value: unknown): value is JsonSchema =>
+  value !== null && typeof value === 'object' && 'items' in value && Array.isArray(value.items)
+
+const newerTuple = ({ items, additionalItems: _, ...rest }: JsonSchema): JsonSchema => ({ ...rest, prefixItems: items })
+
+/** A schema that stands alone, with the draft that it is written in. */
+export const namedSchema = (schema: JsonSchema): JsonSchema => ({ $schema: DRAFT, ...schema })
 
 /** Name of the file below `/schemas/` -> the document, for every event type, the envelope and the decision. */
 export const schemaDocuments = (): ReadonlyMap<string, JsonSchema> => {
   const document = (name: string, description: string, schema: TSchema): [string, JsonSchema] => [
     `${name}.json`,
-    { $schema: DRAFT, $id: `/schemas/${name}.json`, title: name, description, ...plainSchema(schema) },
+    namedSchema({ $id: `/schemas/${name}.json`, title: name, description, ...plainSchema(schema) }),
   ]
   return new Map([
     ...EVENT_CONTRACTS.map(({ type, description, schema }) => document(type, description, schema)),

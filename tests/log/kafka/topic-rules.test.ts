@@ -100,6 +100,13 @@ describe('the rules of a topic', () => {
     for (const { name, critical } of Object.values(TOPICS)) expect(warning!.includes(name)).toBe(critical)
   })
 
+  test('a stock consumer may read the open topics as a member of its group', () => {
+    const lines = aclCommands('broker:9092').filter((each) => each.includes('User:<analyst>'))
+    expect(lines.some((line) => line.includes('--operation Read') && line.includes('--group <group>'))).toBe(true)
+    for (const { name } of [TOPICS.requests, TOPICS.operations, TOPICS.usage, TOPICS.audit])
+      expect(lines.some((line) => line.includes(`--topic ${name}`))).toBe(true)
+  })
+
   test('nobody but a gateway is given control or keys', () => {
     for (const line of aclCommands('broker:9092').filter((each) => !each.includes('User:<gateway>'))) {
       expect(line).not.toContain(TOPICS.control.name)
