@@ -29,6 +29,7 @@ export const COMPATIBILITY = `## What may change
 - A new event type may appear in any topic. Skip types that you do not know.
 - Anything else is a new type, or a new topic (\`.v2\`) beside the old one, announced in the changelog and written side by side for at least one version.
 - A schema's \`since\` is the event version from which the type may be written: a gateway writes it only once all live instances know it.
+- Schemas are JSON Schema of the draft 2020-12, as their \`$schema\` states: in [asyncapi.json](asyncapi.json), and at \`/schemas/\` of every gateway.
 - A recorded line of every type ever shipped is part of the tests: what you see below will be readable for ever.`
 
 /** Which records of the control topic count. */
