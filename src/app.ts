@@ -55,7 +55,7 @@ export interface App {
   readonly idleMs: number
   /** Requests in progress. */
   inFlight(): number
-  /** `/ready` is 503 and every response closes its connection, so that clients go elsewhere; requests are still taken. */
+  /** `/ready` is 503 and every response closes its connection, so that clients go elsewhere. Requests are taken. */
   leave(): void
   /** As `leave`, but writes are refused with 503 and `Retry-After`; reads are still served. */
   prepareToStop(): void

@@ -4,8 +4,8 @@ import type { GatewayError } from './errors.ts'
 export const DONE_FRAME = 'data: [DONE]\n\n'
 
 /**
- * A failure after the stream began. `gatewayJson` is the block that every failure has. The data comes first: clients that
- * stop at the first line that they do not know still read it.
+ * A failure after the stream began. `gatewayJson` is the block that every failure has. The data comes first: clients
+ * that stop at the first line that they do not know still read it.
  */
 export const errorFrame = ({ message, type, param, code }: GatewayError, gatewayJson: string): string =>
   `data: {"error":${JSON.stringify({ message, type, param, code })},"gateway":${gatewayJson}}\nevent: error\n\n`

@@ -1,10 +1,11 @@
 // `/openapi.json` of the whole surface: every route that exists and every planned one is in it, and it holds together.
 import { describe, expect, test } from 'bun:test'
-import { answerExample } from '../../src/http/docs/answer-examples.ts'
 import { openApiDocument } from '../../src/http/docs/document.ts'
 import { EXAMPLES } from '../../src/http/docs/examples.ts'
 import { docsPage, PAGE_HEADERS } from '../../src/http/docs/page.ts'
+import { FeedbackBody } from '../../src/inference/surface/feedback.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
+import { ChatRequest } from '../../src/wire/chat-request.ts'
 import { auth, document, mounted, names, operationOf, operations, options, table, template } from './documented.ts'
 
 interface Described {
@@ -156,13 +157,16 @@ describe('an operation of the administration', () => {
     const bodies = [
       ...table.map(({ method, path, bodySchema }) => [`${method} ${path}`, bodySchema] as const),
       ...auth.map(({ method, path, bodySchema }) => [`${method} /auth${path}`, bodySchema] as const),
+      ['POST /v1/chat/completions', ChatRequest] as const,
+      ['POST /v1/feedback', FeedbackBody] as const,
     ].filter(([, schema]) => schema !== null)
     for (const [name, schema] of bodies) {
       const example = EXAMPLES[name]
       const errors = [...Value.Errors(schema!, example)].map(({ path, message }) => `${path} ${message}`)
       expect([name, errors]).toEqual([name, []])
       const [method, path] = name.split(' ')
-      const { content } = operationOf(`${method} /admin/v1${template(path!)}`).requestBody!
+      const full = path!.startsWith('/v1/') ? path! : `/admin/v1${template(path!)}`
+      const { content } = operationOf(`${method} ${full}`).requestBody!
       expect(content['application/json']!.example).toEqual(example as object)
     }
     expect(Object.keys(EXAMPLES).toSorted()).toEqual(bodies.map(([name]) => name).toSorted())
@@ -186,8 +190,7 @@ describe('an operation of the administration', () => {
     expect(silent).toEqual([])
   })
 
-  test('each answer of the administration has an example that its schema takes, and words of its own', () => {
-    const lacking: string[] = []
+  test('each answer of the administration has words of its own', () => {
     for (const { name, operation } of operations) {
       if (!name.includes('/admin/v1')) continue
       for (const [status, answer] of Object.entries(operation.responses)) {
@@ -196,19 +199,9 @@ describe('an operation of the administration', () => {
           description?: string
         }
         if (!status.startsWith('2') || content === undefined || content['application/json'] === undefined) continue
-        if (content['application/json'].example === undefined) lacking.push(name)
         if (name.includes('/auth/')) continue
         expect([name, description]).not.toEqual([name, (operation as { summary?: string }).summary])
       }
-    }
-    expect(lacking).toEqual([])
-    for (const route of table) {
-      if (route.answer === null) continue
-      const example = answerExample(route)
-      const shown =
-        route.rows === null || route.whole ? example : (example as Record<string, unknown[]>)[route.rows]![0]
-      const errors = [...Value.Errors(route.answer, shown)].map(({ path, message }) => `${path} ${message}`)
-      expect([route.method, route.path, errors]).toEqual([route.method, route.path, []])
     }
   })
 })

@@ -1,7 +1,7 @@
 // `/admin/v1/auth` in the document, made from the table of the console's routes.
-import { PASSWORD_POLICY } from '../../domain/access/password-policy.ts'
 import { t } from '../../lib/schema/schema.ts'
 import type { AuthRoute } from '../console-auth.ts'
+import { recordedAnswer } from './answer-examples.ts'
 import { EXAMPLES } from './examples.ts'
 import { describedFields } from './fields.ts'
 import { failure, header, IDENTITY, json, type Node, open, required, text, WRITTEN } from './parts.ts'
@@ -29,14 +29,8 @@ const State = t.Object({
   ),
 })
 
-const SIGNED_IN = {
-  ...{ username: 'ada', expires_at: '2026-11-21T01:00:00.000Z' },
-  operator_id: 'op_0199a0c4-7a10-7cc1-9d2e-3f5b8a6c1d20',
-}
-
 interface About {
   readonly answer?: Node
-  readonly example?: unknown
   readonly failures: readonly number[]
   readonly cookie?: true
 }
@@ -45,13 +39,12 @@ interface About {
 const ABOUT: Readonly<Record<string, About>> = {
   '/state': {
     answer: State,
-    example: { setup_required: true, setup_token_required: false, authenticated: false, policy: PASSWORD_POLICY },
     failures: [503],
   },
-  '/setup': { answer: Session, example: SIGNED_IN, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
-  '/login': { answer: Session, example: SIGNED_IN, failures: [400, 401, 403, 409, 413, 415, 429, 503, 504] },
+  '/setup': { answer: Session, failures: [400, 403, 409, 413, 415, 429, 503, 504] },
+  '/login': { answer: Session, failures: [400, 401, 403, 409, 413, 415, 429, 503, 504] },
   '/logout': { failures: [503, 504], cookie: true },
-  '/me': { answer: Session, example: SIGNED_IN, failures: [400, 401, 503, 504], cookie: true },
+  '/me': { answer: Session, failures: [400, 401, 503, 504], cookie: true },
 }
 
 const TOKEN_USE = 'From another machine, or under another name, set-up needs the token that the start prints.'
@@ -88,7 +81,7 @@ const operationOf = ({ method, path, summary, bodySchema, successStatus }: AuthR
       [successStatus]: {
         description: summary,
         headers,
-        ...(successStatus === 204 ? {} : { content: json(answer, ABOUT[path]?.example) }),
+        ...(successStatus === 204 ? {} : { content: json(answer, recordedAnswer(method, `${PREFIX}${path}`)) }),
       },
       ...Object.fromEntries(
         [...failures, 405, 500].toSorted((a, b) => a - b).map((status) => [status, failure(status)]),

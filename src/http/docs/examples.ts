@@ -43,5 +43,10 @@ export const EXAMPLES: Readonly<Record<string, Readonly<Record<string, unknown>>
   },
   'POST /instances/:id/retire': { reason: 'its disk is lost' },
   'POST /auth/setup': { username: 'ada', password: 'a password of many words', confirm: 'a password of many words' },
+  'POST /v1/chat/completions': {
+    model: 'gpt-4o-mini',
+    messages: [{ role: 'user', content: 'What is the capital of France?' }],
+  },
+  'POST /v1/feedback': { request_id: `req_${ID}`, score: 1, comment: 'right' },
   'POST /auth/login': { username: 'ada', password: 'a password of many words' },
 }

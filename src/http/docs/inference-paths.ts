@@ -1,6 +1,13 @@
 // `/v1` in the document, made from the schemas of the code.
 import { type TSchema, t } from '../../lib/schema/schema.ts'
+import { recordedAnswer } from './answer-examples.ts'
+import { EXAMPLES } from './examples.ts'
 import { failures, header, IDENTITY, json, type Node, ok, REQUEST_ID, ref, required, text } from './parts.ts'
+
+const CHAT = '/v1/chat/completions'
+const FEEDBACK = '/v1/feedback'
+const MODELS = '/v1/models'
+const MODEL = '/v1/models/{model}'
 
 const Name = t.String({ minLength: 1, maxLength: 256, pattern: '^[!-~]+$' })
 const Flag = t.Union([t.Literal('true'), t.Literal('false')])
@@ -53,13 +60,13 @@ const chat: Node = {
       'the block `gateway` of the answer says what was done.',
   ),
   parameters: [...INTENT.map(([name, schema, description]) => header(name, schema, description)), REQUEST_ID],
-  requestBody: { required: true, content: json(ref('ChatRequest')) },
+  requestBody: { required: true, content: json(ref('ChatRequest'), EXAMPLES[`POST ${CHAT}`]) },
   responses: {
     200: {
       description: 'The answer; with `stream: true` as server-sent events that end with `data: [DONE]`.',
       headers: required(ANSWERED),
       content: {
-        ...json(ref('ChatCompletion')),
+        ...json(ref('ChatCompletion'), recordedAnswer('POST', CHAT)),
         'text/event-stream': {
           schema: { type: 'string', description: 'Events whose `data` is a chunk of a chat completion.' },
         },
@@ -87,9 +94,9 @@ const feedback: Node = {
   summary: 'Say what you think of an answer',
   ...needing('Of a request of the own tenant; it counts for the strategy that goes by feedback.'),
   parameters: [REQUEST_ID],
-  requestBody: { required: true, content: json(ref('FeedbackBody')) },
+  requestBody: { required: true, content: json(ref('FeedbackBody'), EXAMPLES[`POST ${FEEDBACK}`]) },
   responses: {
-    201: ok('Recorded. A repeat replaces what was said before.', ref('FeedbackView')),
+    201: ok('Recorded. A repeat replaces what was said before.', ref('FeedbackView'), recordedAnswer('POST', FEEDBACK)),
     ...failures([...CALLER, 'not_found', 'upstream_error'], BODY),
   },
 }
@@ -100,7 +107,10 @@ const models: Node = {
   summary: 'List the models that can be routed',
   ...needing('Every name and alias that the tenant can call now.'),
   parameters: [REQUEST_ID],
-  responses: { 200: ok('One entry for each name and alias.', ref('ModelList')), ...failures(CALLER, [405]) },
+  responses: {
+    200: ok('One entry for each name and alias.', ref('ModelList'), recordedAnswer('GET', MODELS)),
+    ...failures(CALLER, [405]),
+  },
 }
 
 const model: Node = {
@@ -111,12 +121,12 @@ const model: Node = {
   parameters: [
     {
       ...{ name: 'model', in: 'path', required: true, description: 'Its name, or an alias of it.' },
-      ...{ schema: { type: 'string', minLength: 1 }, example: 'sandbox-echo' },
+      ...{ schema: { type: 'string', minLength: 1 }, example: 'gpt-4o-mini' },
     },
     REQUEST_ID,
   ],
   responses: {
-    200: ok('The model, whether or not it can be routed now.', ref('ModelObject')),
+    200: ok('The model, whether or not it can be routed now.', ref('ModelObject'), recordedAnswer('GET', MODEL)),
     ...failures([...CALLER, 'not_found'], [405]),
   },
 }
@@ -131,10 +141,10 @@ const planned = (name: string): Node => ({
 })
 
 export const inferencePaths: Node = {
-  '/v1/chat/completions': { post: chat },
-  '/v1/models': { get: models },
-  '/v1/models/{model}': { get: model },
-  '/v1/feedback': { post: feedback },
+  [CHAT]: { post: chat },
+  [MODELS]: { get: models },
+  [MODEL]: { get: model },
+  [FEEDBACK]: { post: feedback },
   '/v1/completions': { post: planned('completions') },
   '/v1/embeddings': { post: planned('embeddings') },
   '/v1/responses': { post: planned('responses') },

@@ -1,4 +1,5 @@
 // The operations surface in the document.
+import { recordedAnswer } from './answer-examples.ts'
 import { failures, IDENTITY, json, type Node, open, ref, required, text } from './parts.ts'
 
 interface About {
@@ -29,15 +30,16 @@ const NOT_READY: Node = {
   503: {
     description: 'Not ready: the same body, with `error` and `gateway` besides.',
     headers: required(IDENTITY),
-    content: json({ allOf: [ref('Readiness'), ref('ErrorEnvelope')] }),
+    content: json({ allOf: [ref('Readiness'), ref('ErrorEnvelope')] }, recordedAnswer('GET', '/ready 503')),
   },
 }
 const LIVENESS = 'It looks at nothing that this process depends on.'
 const READINESS = 'Looks at the control log, the spool, the providers, Postgres and Redis, for 2 s at most.'
+const recorded = (schema: string, path: string): Node => json(ref(schema), recordedAnswer('GET', path))
 const liveness = (id: string, summary: string): Node =>
-  operation({ id, summary, more: LIVENESS, content: json(ref('Liveness')) })
+  operation({ id, summary, more: LIVENESS, content: recorded('Liveness', `/${id}`) })
 const readiness = (id: string, summary: string): Node =>
-  operation({ id, summary, more: READINESS, content: json(ref('Readiness')), failing: NOT_READY })
+  operation({ id, summary, more: READINESS, content: recorded('Readiness', `/${id}`), failing: NOT_READY })
 
 const SCHEMA_NAME: Node = {
   name: 'name',
@@ -51,7 +53,7 @@ const SCHEMA_NAME: Node = {
 const schemas: Node = {
   '/schemas': operation({
     ...{ id: 'schemas', summary: 'The events of the topics, and where their JSON Schemas stand' },
-    ...{ more: 'May be kept for a day.', content: json(ref('EventSchemas')) },
+    ...{ more: 'May be kept for a day.', content: recorded('EventSchemas', '/schemas') },
   }),
   '/schemas/{name}': {
     get: {
@@ -75,7 +77,7 @@ const METRICS = operation({
 export const operationsPaths = (metrics: boolean): Node => ({
   '/': operation({
     ...{ id: 'root', summary: 'What this is', more: 'A page for browsers, JSON for everybody else.' },
-    content: { ...json(ref('Service')), 'text/html': text },
+    content: { ...recorded('Service', '/'), 'text/html': text },
   }),
   '/health': liveness('health', 'Whether the process is alive'),
   '/healthz': liveness('healthz', 'The same as /health'),
@@ -83,7 +85,7 @@ export const operationsPaths = (metrics: boolean): Node => ({
   '/readiness': readiness('readiness', 'The same as /ready'),
   '/version': operation({
     ...{ id: 'version', summary: 'Build, uptime, units of work', more: 'Nothing about what it is connected to.' },
-    content: json(ref('Version')),
+    content: recorded('Version', '/version'),
   }),
   '/openapi.json': operation({
     ...{ id: 'openapi', summary: 'This document', more: 'OpenAPI 3.1, made of the schemas that the code itself has.' },

@@ -50,10 +50,9 @@ const credential = ({ security }: Operation, { components }: OpenApiDocument): s
   return [place === 'header' ? `-H "${name}: $KEY"` : '-H "Authorization: Bearer $KEY"']
 }
 
-/** Bodies of operations without an example of their own. */
-const EXAMPLE_BODIES: Readonly<Record<string, unknown>> = {
+/** Bodies that succeed on every installation, in place of the example. */
+const SENT_BODIES: Readonly<Record<string, unknown>> = {
   createChatCompletion: { model: 'sandbox-echo', messages: [{ role: 'user', content: 'Hello' }] },
-  giveFeedback: { request_id: 'req_1', score: 1 },
 }
 
 /** The shell command that calls an operation. The address is a shell variable of the reader. */
@@ -63,7 +62,7 @@ const curlOf = (method: string, path: string, operation: Operation, document: Op
     const example = parameters.find((each) => each.in === 'path' && each.name === name)?.example
     return typeof example === 'string' ? example : `$${name.toUpperCase()}`
   })
-  const body = operation.requestBody?.content['application/json']?.example ?? EXAMPLE_BODIES[operation.operationId]
+  const body = SENT_BODIES[operation.operationId] ?? operation.requestBody?.content['application/json']?.example
   const sent = body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`]
   const verb = method === 'GET' || (method === 'POST' && body !== undefined) ? [] : [`-X ${method}`]
   return ['curl', ...verb, `"$GATEWAY${filled}"`, ...credential(operation, document), ...sent].join(' \\\n  ')

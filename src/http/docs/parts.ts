@@ -46,10 +46,10 @@ export const json = (schema: unknown, example?: unknown): Node => ({
 })
 /** A schema of the components. */
 export const ref = (name: string): Node => ({ $ref: `#/components/schemas/${name}` })
-export const ok = (description: string, schema: unknown, headers: Node = IDENTITY): Node => ({
+export const ok = (description: string, schema: unknown, example?: unknown): Node => ({
   description,
-  headers,
-  content: json(schema),
+  headers: IDENTITY,
+  content: json(schema, example),
 })
 
 /** Status -> the codes that come with it. Some 4xx statuses carry `invalid_request` without being in the table. */

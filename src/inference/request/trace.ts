@@ -1,7 +1,7 @@
-// Traces of requests: one SERVER span by the HTTP conventions of OpenTelemetry, and below it a CLIENT span for each call
-// to a provider by its GenAI conventions. The operation, its models and its usage stand on the client spans alone, so
-// that a backend that sums them counts nothing twice. Never a prompt, an answer or a key. While traces are off, the
-// `trace` of an exchange is null.
+// Traces of requests: one SERVER span by the HTTP conventions of OpenTelemetry, and below it a CLIENT span for each
+// call to a provider by its GenAI conventions. The operation, its models and its usage stand on the client spans alone:
+// a backend that sums them counts nothing twice. Never a prompt, an answer or a key. While traces are off, the `trace`
+// of an exchange is null.
 
 import type { AttemptSummary } from '../../domain/events/request.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'

@@ -38,7 +38,8 @@ afterAll(() => dialer.close())
 const trace = (n: number): FinishedTrace => ({
   identity: { id: `req_${n}`, requestId: `req_${n}`, traceId: String(n).padStart(32, '1'), atMs: 1_000, startedMs: 0 },
   spanId: String(n).padStart(16, '1'),
-  ...{ parentSpanId: null, traceState: null, calls: [], attempts: [], endedMs: 5, attributes: {}, model: 'm' },
+  ...{ parentSpanId: null, traceState: null, calls: [], attempts: [], endedMs: 5, attributes: {} },
+  ...{ asked: {}, answered: {} },
   failed: false,
 })
 const take = (count: number) => {
