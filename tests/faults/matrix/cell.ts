@@ -83,7 +83,7 @@ const framesIn = (text: string) =>
     .filter((frame) => frame !== '')
     .map((frame) => ({
       event: /^event: (.*)$/m.exec(frame)?.[1] ?? null,
-      data: /^data: (.*)$/ms.exec(frame)?.[1] ?? '',
+      data: /^data: (.*)$/m.exec(frame)?.[1] ?? '',
     }))
 
 const textOf = (mode: Mode, { text }: Seen): string => {

@@ -71,7 +71,7 @@ const ask = async (way: number, at: number): Promise<Seen> => {
   const text = await response.text()
   const frames = text.split('\n\n').filter((frame) => frame.startsWith('data: {'))
   const said = frames
-    .map((frame) => JSON.parse(frame.slice(6)) as { choices?: { delta?: { content?: string } }[] })
+    .map((frame) => JSON.parse(frame.split('\n', 1)[0]!.slice(6)) as { choices?: { delta?: { content?: string } }[] })
     .map(({ choices }) => choices?.[0]?.delta?.content ?? '')
     .join('')
   const isBroken = text.includes('event: error')
