@@ -2,7 +2,15 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { settingsPage, settingsTable } from '../../src/config/page.ts'
-import { allowsPrivate, LEAVES, loadConfig, masterKeysOf, printed, redacted } from '../../src/config/schema.ts'
+import {
+  allowsPrivate,
+  LEAVES,
+  loadConfig,
+  masterKeysOf,
+  printed,
+  redacted,
+  shutdownGraceMs,
+} from '../../src/config/schema.ts'
 import { newApiKey } from '../../src/lib/crypto/ids.ts'
 import { MOST_DURATION } from '../../src/lib/settings/kinds.ts'
 import { ConfigError } from '../../src/lib/settings/settings.ts'
@@ -177,6 +185,7 @@ describe('what stops the start', () => {
   // query providers in a tight loop.
   test.each([
     ['SERVER_DRAIN', ['481h', '1000h', `${'9'.repeat(400)}h`], ['0s', '480h']],
+    ['SERVER_SHUTDOWN_GRACE', ['off', '-1s', '11m', 'soon', '5'], ['0s', '10m']],
     ['SERVER_BODY_TIMEOUT', ['0s', '999ms', '1000h'], ['1s', '480h']],
     ['SERVER_IDLE_TIMEOUT', ['29s', '5m'], ['30s', '4m']],
     ['SERVER_MAX_EVENT_LOOP_DELAY', ['0s', '1000h'], ['10ms', 'off']],
@@ -189,6 +198,16 @@ describe('what stops the start', () => {
         /must be (off, or )?a duration from \w+ to \w+ such as/,
       )
     for (const value of within) expect(load('', { [`GATEWAY_${key}`]: value }).warnings).toEqual([])
+  })
+
+  test('a stop takes requests for a while where load balancers have to notice it, unless it is set', () => {
+    const kafka = `log:\n  kafka:\n    brokers: [kafka-1:9092]\nsecurity:\n  master_key: ${MASTER_KEY}\n`
+    expect(shutdownGraceMs(load('').config)).toBe(0)
+    expect(shutdownGraceMs(load('server:\n  host: "::1"\n').config)).toBe(0)
+    expect(shutdownGraceMs(load('server:\n  host: 0.0.0.0\n').config)).toBe(5_000)
+    expect(shutdownGraceMs(load(kafka).config)).toBe(5_000)
+    expect(shutdownGraceMs(load(kafka, { GATEWAY_SERVER_SHUTDOWN_GRACE: '0s' }).config)).toBe(0)
+    expect(shutdownGraceMs(load('server:\n  shutdown_grace: 12s\n').config)).toBe(12_000)
   })
 
   test('the most that a duration may be is held by timers, a fifth and an hour beyond it too', () =>
