@@ -24,6 +24,10 @@ import { contextOf, newIdentity } from './request-context.ts'
 import { MIN_REVISION, reachMinRevision } from './revision.ts'
 
 const PLANNED = ['completions', 'embeddings', 'responses'] as const
+/** What a client of a planned route may do. */
+const INSTEAD: Readonly<Partial<Record<(typeof PLANNED)[number], string>>> = {
+  responses: ': switch the client to /v1/chat/completions (docs/clients.md names the switch of each)',
+}
 const MODELS_PATH = '/v1/models/'
 const CHAT_PATH = '/v1/chat/completions'
 
@@ -174,7 +178,7 @@ export const inferenceRoutes = (hot: readonly HotRoute[], deps: InferenceDeps) =
       `/v1/${name}`,
       ({ request }) => {
         authenticate(request.headers, deps, contextOf(request).atMs)
-        throw new GatewayError('not_implemented', `/v1/${name} is not served by this gateway`)
+        throw new GatewayError('not_implemented', `/v1/${name} is not served by this gateway${INSTEAD[name] ?? ''}`)
       },
       { parse: 'none', detail: { tags: ['inference'], summary: 'Not implemented: always 501' } },
     )

@@ -77,8 +77,11 @@ describe('models', () => {
 describe('what is not served', () => {
   for (const path of ['/v1/completions', '/v1/embeddings', '/v1/responses']) {
     test(`${path} is 501, for strangers 401`, async () => {
-      const { error } = await envelopeOf(await gateway.send(path, { body: {} }))
+      const refused = await gateway.send(path, { body: {} })
+      expect(refused.headers.get('x-should-retry')).toBe('false')
+      const { error } = await envelopeOf(refused)
       expect(error).toMatchObject({ code: 'not_implemented', type: 'not_implemented_error' })
+      expect(error.message.includes('/v1/chat/completions')).toBe(path === '/v1/responses')
       expect((await gateway.send(path, { body: {}, key: null })).status).toBe(401)
       expect((await gateway.send(path, { raw: '{broken', key: READ_KEY, method: 'POST' })).status).toBe(501)
     })

@@ -1,6 +1,6 @@
 // The operations surface in the document.
 import { recordedAnswer } from './answer-examples.ts'
-import { failures, IDENTITY, json, type Node, open, ref, required, text } from './parts.ts'
+import { FAILED, failures, IDENTITY, json, type Node, open, ref, required, text } from './parts.ts'
 
 interface About {
   readonly id: string
@@ -29,7 +29,7 @@ const operation = ({ id, summary, more, content, failing = {} }: About): Node =>
 const NOT_READY: Node = {
   503: {
     description: 'Not ready: the same body, with `error` and `gateway` besides.',
-    headers: required(IDENTITY),
+    headers: required(FAILED),
     content: json({ allOf: [ref('Readiness'), ref('ErrorEnvelope')] }, recordedAnswer('GET', '/ready 503')),
   },
 }

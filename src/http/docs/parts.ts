@@ -31,7 +31,8 @@ export const WRITTEN: Node = {
   'X-Gateway-Revision': { ...text, description: 'Id of the decision; the tip of the log when nothing had to change.' },
   'X-Gateway-Applied-By': { ...text, description: 'How many of the live instances have applied it: `n/n`.' },
 }
-const FAILED: Node = {
+/** Headers of every failure. */
+export const FAILED: Node = {
   ...IDENTITY,
   'X-Gateway-Retryable': { schema: { type: 'string', enum: ['true', 'false'] } },
   'x-should-retry': { schema: { type: 'string', enum: ['true', 'false'] } },
