@@ -50,6 +50,8 @@ export interface GatewayOptions {
    * The first process of a data folder: runs Postgres and the worker, seeds, writes snapshots, adopts abandoned spools.
    */
   readonly primary: boolean
+  /** Aborted when a stop is requested: the start waits for nothing more that it can do without. */
+  readonly signal: AbortSignal
   /** Called for an error after the start that should have prevented it. */
   readonly onRefused: (error: unknown) => void
 }
@@ -96,6 +98,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     masterKeys() // made by the first start, and refused when it cannot be used
     const warmUp = startWarmUp({ config, diagnostics, primary })
     started.push('warm-up', () => warmUp.stop())
+    options.signal.addEventListener('abort', () => void warmUp.stop())
     const analytics = openAnalytics({ config, env, diagnostics, primary, onRefused })
     started.push('analytics', () => analytics.close())
     const outcomes = await openOutcomes(config, diagnostics)

@@ -41,13 +41,18 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
   for (const sent of sibling ? [] : cleartextPasswords(config)) diagnostics.warn('password_in_cleartext', { ...sent })
   const ended = Promise.withResolvers<number>()
   let skipGrace = () => false
-  const stopSignals = onStopSignal({ stop: () => ended.resolve(0), skipGrace: () => skipGrace() })
+  const stopping = new AbortController()
+  const stop = () => {
+    stopping.abort()
+    ended.resolve(0)
+  }
+  const stopSignals = onStopSignal({ stop, skipGrace: () => skipGrace() })
   let isOrphan = false
   if (sibling) {
     endWithParent(() => {
       isOrphan = true
       skipGrace()
-      ended.resolve(0)
+      stop()
     })
   }
   let refused = false
@@ -57,7 +62,14 @@ export const startCommand = async (command: StartCommand): Promise<number> => {
     if (!(error instanceof ReportedByChild)) complain(error instanceof Error ? error.message : String(error))
     ended.resolve(1)
   }
-  const gateway = await startGateway({ config, env, diagnostics, primary: !sibling, onRefused })
+  const gateway = await startGateway({
+    config,
+    env,
+    diagnostics,
+    primary: !sibling,
+    signal: stopping.signal,
+    onRefused,
+  })
   warnOfLimit(env, diagnostics)
   const siblings = sibling ? [] : startSiblings(config.server.processes - 1, command)
   if (gateway.seeded !== null) {

@@ -241,10 +241,12 @@ test.each(EACH_LISTENER)(
       await asked.promise
       const idle = await connected(gateway.url)
       const ended = gateway.end('SIGTERM')
-      await eventually(
-        'it says that it leaves',
-        async () => (await gateway.request('/ready', { key: null })).status === 503,
-      )
+      await eventually('it says that it leaves', async () => {
+        const { checks } = (await (await gateway.request('/ready', { key: null })).json()) as {
+          checks: Record<string, string>
+        }
+        return checks.process === 'degraded: stopping'
+      })
       const refused = await Promise.all([
         gateway.request('/admin/v1/tenants', { body: { slug: 'late', name: 'Late' } }),
         gateway.request('/admin/v1/auth/setup', { key: null, body: {} }),

@@ -38,7 +38,7 @@ export interface WarmUpOptions {
 }
 
 export interface WarmUp {
-  /** True once it has ended, in whatever way. */
+  /** True once it has ended, in whatever way but by `stop`. */
   isDone(): boolean
   /** Never rejects. */
   readonly ended: Promise<void>
@@ -64,7 +64,7 @@ export const startWarmUp = (options: WarmUpOptions): WarmUp => {
   const stopping = new AbortController()
   let isDone = false
   const ended = warmUp(options, stopping.signal).finally(() => {
-    isDone = true
+    isDone = !stopping.signal.aborted
   })
   return {
     isDone: () => isDone,
