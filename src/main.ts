@@ -134,12 +134,14 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()
     await warmUp.ended
-    started.push('door', () => app.prepareToStop())
-    const leave = () => {
-      app.leave()
-      return grace.pass()
+    const door = async () => {
+      if (grace.ms > 0) {
+        app.leave()
+        await grace.pass()
+      }
+      app.prepareToStop()
     }
-    started.push('grace', leave, grace.ms + SETTLE_MS) // first: load balancers get it before anything ends
+    started.push('door', door, grace.ms + SETTLE_MS) // first: load balancers get it before anything ends
     return {
       url: listener.url,
       seeded,
