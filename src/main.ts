@@ -2,7 +2,7 @@
 // started here and stopped in reverse.
 
 import manifest from '../package.json' with { type: 'json' }
-import { type AppDeps, createApp } from './app.ts'
+import { type App, type AppDeps, createApp } from './app.ts'
 import { type Analytics, openAnalytics } from './composition/analytics.ts'
 import { type Announcements, openAnnouncements } from './composition/announcements.ts'
 import { type BudgetParts, openBudgetParts } from './composition/budgets.ts'
@@ -134,14 +134,7 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()
     await warmUp.ended
-    const door = async () => {
-      if (grace.ms > 0) {
-        app.leave()
-        await grace.pass()
-      }
-      app.prepareToStop()
-    }
-    started.push('door', door, grace.ms + SETTLE_MS) // first: load balancers get it before anything ends
+    started.push('door', () => leave(app, grace), grace.ms + SETTLE_MS) // before anything ends
     return {
       url: listener.url,
       seeded,
@@ -154,6 +147,15 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     await started.stop()
     throw withRoom(config, error)
   }
+}
+
+/** Without a grace, requests are refused from the moment that `/ready` is 503. */
+const leave = async (app: App, grace: Grace): Promise<void> => {
+  if (grace.ms > 0) {
+    app.leave()
+    await grace.pass()
+  }
+  app.prepareToStop()
 }
 
 interface Parts extends GatewayOptions {

@@ -63,7 +63,7 @@ test('a full disk is 503 with Retry-After and its reason, and requests are taken
     error: { code: 'provider_unavailable', message: expect.stringMatching(/data\.dir.*\d+ MiB are needed$/) },
   })
   const ready = (await (await gateway.request('/ready')).json()) as { checks: Record<string, string> }
-  expect(ready.checks.spool).toMatch(/^unavailable: the disk of data\.dir .*16 MiB are needed$/)
+  expect(ready.checks.spool).toMatch(/^degraded: the disk of data\.dir .*16 MiB are needed$/)
   rmSync(join(folder, 'fill'))
   await eventually('there is room again', async () => (await chat()).status === 200)
 }, 60_000)
