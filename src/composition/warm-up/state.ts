@@ -2,6 +2,7 @@
 import { ControlState } from '../../domain/control.ts'
 import { GENESIS } from '../../domain/kernel/decision.ts'
 import { PROVIDER_DEFAULTS } from '../../domain/registry/provider.ts'
+import { bindingOf } from '../../domain/registry/secret-binding.ts'
 import { sha256Hex } from '../../lib/crypto/digest.ts'
 import type { DataKeys, LiveState } from '../../state/port.ts'
 
@@ -24,6 +25,7 @@ const provider = (id: string, kind: string, baseUrl: string | null) => ({
   kind,
   base_url: baseUrl,
   api_key_env: baseUrl === null ? null : KEY_VARIABLE,
+  env_bound_to: baseUrl === null ? null : bindingOf({ ...PROVIDER_DEFAULTS, kind, base_url: baseUrl }),
   credential: null,
 })
 

@@ -84,8 +84,7 @@ const warmUp = async (options: WarmUpOptions, signal: AbortSignal): Promise<void
   const remove = () => rmSync(options.primary ? all : folder, { recursive: true, force: true })
   try {
     remove()
-    const requests = await sendOver(options, folder, signal)
-    remove()
+    const requests = await sendOver(options, folder, signal).finally(remove)
     diagnostics.debug('warmed_up', { requests, took_ms: Math.round(performance.now() - startedMs) })
   } catch (error) {
     diagnostics.warn('not_warmed_up', { error })
@@ -158,7 +157,7 @@ interface Served {
 const handlersOf = ({ key, baseUrl, spool, dial, diagnostics }: Served) => {
   const live = warmUpState(key, baseUrl)
   const env = { [KEY_VARIABLE]: key }
-  const catalogue = openCatalogue({ live, dataKeys: NO_DATA_KEYS, env, kinds: KINDS, diagnostics })
+  const catalogue = openCatalogue({ live, dataKeys: NO_DATA_KEYS, env, envIsAllowed: () => true, kinds: KINDS, diagnostics })
   const health = openHealth({ catalogue, nowMs: Date.now, monotonicMs: () => performance.now(), emit: () => undefined })
   const inference: InferenceDeps = {
     live,
