@@ -157,7 +157,14 @@ interface Served {
 const handlersOf = ({ key, baseUrl, spool, dial, diagnostics }: Served) => {
   const live = warmUpState(key, baseUrl)
   const env = { [KEY_VARIABLE]: key }
-  const catalogue = openCatalogue({ live, dataKeys: NO_DATA_KEYS, env, envIsAllowed: () => true, kinds: KINDS, diagnostics })
+  const catalogue = openCatalogue({
+    live,
+    dataKeys: NO_DATA_KEYS,
+    env,
+    envIsAllowed: () => true,
+    kinds: KINDS,
+    diagnostics,
+  })
   const health = openHealth({ catalogue, nowMs: Date.now, monotonicMs: () => performance.now(), emit: () => undefined })
   const inference: InferenceDeps = {
     live,
