@@ -86,7 +86,6 @@ export const createApp = (deps: AppDeps): App => {
   const cors = corsFor(deps.corsOrigins)
   const plain = hotRoutes((request) => (phase === 'serving' ? complete(request) : lastChat(request)))
   const hot = cors === null ? plain : plain.map(cors.hot)
-  const notServing = () => (phase !== 'serving' ? 'stopping' : isWarm() ? null : 'the request path is being compiled')
   // Otherwise Elysia looks for the path from the eleventh character of the URL on: with a host of three letters the
   // path begins before it.
   const routes = new Elysia({ name: 'gatelog', handler: { standardHostname: false } })
@@ -96,7 +95,7 @@ export const createApp = (deps: AppDeps): App => {
       return errorResponse(thrown, { ...context, latencyMs: elapsedMs(context) })
     })
     .use(inferenceRoutes(hot, inference))
-    .use(operationsRoutes(deps, metrics, { inFlight, notServing }))
+    .use(operationsRoutes(deps, metrics, { inFlight, isStopping: () => phase !== 'serving', isWarm }))
   if (deps.adminEnabled) routes.use(consoleAuthRoutes(deps, metrics.countAuth)).use(adminRoutes(deps))
   if (deps.docsEnabled) routes.use(docsRoutes(() => documentOptions(deps))).use(schemaRoutes())
   const unknown = unknownRoute(routes.routes)

@@ -38,11 +38,13 @@ const ALLOWED: Readonly<Record<string, string>> = {
   'tests/preload.ts': 'takes it out of the process of the tests',
   'tests/faults/disks/own-disk.ts': 'looks whether it runs with a disk of its own',
   'tests/services/system.ts': 'apt-get',
+  'tests/launch-signals.test.ts': 'as launch.test.ts',
   'tests/launch.test.ts': 'the text of a program that is started with an environment of its own',
 }
 /** Files that start the command line: the helpers; two print its help, or start a program of their own in its place. */
 const STARTERS = [
   'tests/bundle.test.ts',
+  'tests/launch-signals.test.ts',
   'tests/launch.test.ts',
   'tests/services/command.ts',
   'tests/services/gateway.ts',

@@ -78,10 +78,16 @@ export const readinessChecker = (deps: ReadinessDeps): (() => Promise<Readiness>
   }
 }
 
-/** Returned without running the checks: the process is being warmed up, or its dependencies are being closed. */
-const notServing = (reason: string): Readiness => ({
+/** Returned without running the checks, since the process closes its dependencies. */
+const STOPPING: Readiness = {
   status: 'unavailable',
-  checks: new Map([['process', { text: `degraded: ${reason}`, ready: false }]]),
+  checks: new Map([['process', { text: 'degraded: stopping', ready: false }]]),
+}
+
+/** The checks with one more: load balancers must not choose a process yet whose request path is not compiled. */
+const stillCold = ({ checks }: Readiness): Readiness => ({
+  status: 'unavailable',
+  checks: new Map([...checks, ['process', { text: 'degraded: the request path is being compiled', ready: false }]]),
 })
 
 const ownChecks = ({ live, catalogue, steering, spool, inference, nowMs }: ReadinessDeps): ReadinessCheck[] => [
@@ -188,8 +194,9 @@ const wantsHtml = (accept: string | null): boolean => {
 export interface ProcessActivity {
   /** Requests in progress. */
   inFlight(): number
-  /** Why load balancers must not choose this process now, whatever its checks are; null when they may. */
-  notServing(): string | null
+  isStopping(): boolean
+  /** The request path is compiled. */
+  isWarm(): boolean
 }
 
 export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, activity: ProcessActivity) => {
@@ -203,9 +210,13 @@ export const operationsRoutes = (deps: OperationsDeps, metrics: Metrics, activit
     Response.json(body, { status, headers: { ...identityHeaders(contextOf(request)), ...more } })
 
   const health = ({ request }: { request: Request }) => json(request, { status: 'ok', components: deps.components })
+  const readiness = async (): Promise<Readiness> => {
+    if (activity.isStopping()) return STOPPING
+    const checked = await checkReadiness()
+    return activity.isWarm() ? checked : stillCold(checked)
+  }
   const ready = async ({ request }: { request: Request }) => {
-    const reason = activity.notServing()
-    const { status, checks } = reason === null ? await checkReadiness() : notServing(reason)
+    const { status, checks } = await readiness()
     const failed = [...checks].filter(([, result]) => !result.ready).map(([name]) => name)
     const body = { status, checks: Object.fromEntries([...checks].map(([name, { text }]) => [name, text])) }
     if (failed.length === 0) return json(request, body)

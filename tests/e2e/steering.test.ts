@@ -37,7 +37,10 @@ test('a killed provider serves no request from the answer of the kill on, also a
   expect((await ask('/v1/models/sandbox-echo')).status).toBe(200)
   expect((await sandbox()).killed).toBe(true)
   const ready = await gateway.request('/ready')
-  expect([ready.status, await ready.json()]).toMatchObject([503, { checks: { providers: '0 configured, 1 killed' } }])
+  expect([ready.status, await ready.json()]).toMatchObject([
+    503,
+    { checks: { providers: 'degraded: 0 configured, no provider can be called, 1 killed' } },
+  ])
   const metrics = await (await gateway.request('/metrics')).text()
   expect(metrics).toContain('gateway_overrides_in_force{kind="kill"} 1')
   await gateway.end('SIGKILL')

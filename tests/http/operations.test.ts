@@ -174,7 +174,10 @@ test('a process whose request path is not compiled yet serves, but is not ready'
   let isWarm = false
   const gateway = gatewayWith({ isWarm: () => isWarm })
   const { status, body } = await read(gateway, '/ready')
-  expect([status, body.checks]).toEqual([503, { process: 'degraded: the request path is being compiled' }])
+  expect([status, body.checks]).toMatchObject([
+    503,
+    { process: 'degraded: the request path is being compiled', control: 'ok', providers: '1 configured' },
+  ])
   expect((await gateway.chat({ model: 'small', messages: [{ role: 'user', content: 'x' }] })).status).toBe(200)
   isWarm = true
   expect((await read(gateway, '/ready')).status).toBe(200)
