@@ -1,5 +1,5 @@
 // Compares the request log with the topic that it is made from, outcome by outcome. Holds a batch of them at a time.
-import type { RequestSettled } from '../../src/domain/events/request.ts'
+import type { Settlement } from '../../src/domain/events/request-reading.ts'
 import type { LogRecord } from '../../src/log/port.ts'
 import { TOPICS } from '../../src/log/topics.ts'
 import { appliedRecords, newSums, type OutcomeSums, Problems, positionsOf, type Snapshot } from '../agreement.ts'
@@ -33,8 +33,8 @@ const FIELDS = [
   'ttft_ms',
   'policy_id',
   'endpoint',
-] as const satisfies readonly (keyof RequestSettled)[]
-type Compared = Pick<RequestSettled, (typeof FIELDS)[number]>
+] as const satisfies readonly (keyof Settlement)[]
+type Compared = Pick<Settlement, (typeof FIELDS)[number]>
 type StoredRow = Compared & { readonly log_offset: number }
 
 const ASIDE_HELD = 100_000

@@ -2,11 +2,13 @@
 // gives the same rows.
 
 import { REQUEST_EVENTS, type RequestAdmitted, type RequestSettled } from '../../src/domain/events/request.ts'
+import { arrivalOf, isOfFirstVersion, type Settlement, settlementOf } from '../../src/domain/events/request-reading.ts'
 import type { EventRecord } from '../../src/domain/kernel/decision.ts'
 import { upcast } from '../../src/domain/kernel/upcasters.ts'
 import { type TSchema, type TypeCheck, TypeCompiler } from '../../src/lib/schema/schema.ts'
 import { envelopeOf } from '../../src/log/envelope.ts'
-import type { LogRecord } from '../../src/log/port.ts'
+import { EarlierRecords, type LogRecord } from '../../src/log/port.ts'
+import { TOPICS } from '../../src/log/topics.ts'
 import { copyLine } from '../copy.ts'
 import type { Folded } from '../projection.ts'
 
@@ -37,7 +39,7 @@ export interface SettledRow extends Row {
   readonly line: string
   /** JSON text for `detail.settled`. */
   readonly settled: string
-  readonly data: RequestSettled
+  readonly data: Settlement
 }
 
 export type RequestRow = AdmittedRow | SettledRow
@@ -72,74 +74,71 @@ export const foldRequestRecord = (
   const origin = { instance, epoch, sequence }
   const check = checks.get(type)
   if (check === undefined) return { origin, rows: [], problem: null } // of another read model, or of a newer build
+  if (!check.Check(data) && isOfFirstVersion(data))
+    throw new EarlierRecords(
+      `${TOPICS.requests.name}/${partition} holds records of an earlier build (offset ${record.offset}), which this ` +
+        'one cannot read: make the topic anew',
+    )
   if (!check.Check(data))
     return { origin, rows: [], problem: `not a valid ${type}: ${check.Errors(data).First()?.path ?? ''}` }
   // The settlement lists every attempt.
   if (type === 'request.attempted' || type === 'request.extended') return { origin, rows: [], problem: null }
   const event = data as unknown as RequestAdmitted | RequestSettled
-  if (event.at_ms < FIRST_MS || event.at_ms >= LAST_MS)
-    return { origin, rows: [], problem: `at_ms ${event.at_ms} is no time` }
+  const atMs = arrivalOf(event)
+  if (atMs === null || atMs < FIRST_MS || atMs >= LAST_MS)
+    return { origin, rows: [], problem: `at_ms ${atMs} is no time` }
   const place = { logAtMs, partition, offset: record.offset }
   const row =
     type === 'request.admitted'
-      ? admittedRow(event as RequestAdmitted, place)
+      ? admittedRow(event as RequestAdmitted, atMs, place)
       : settledRow(event as RequestSettled, place, `${instance}.${epoch}`)
   return { origin, rows: [row], problem: null }
 }
 
-const admittedRow = (event: RequestAdmitted, place: Place): AdmittedRow => {
-  const { candidates, provider, provider_id, model, model_id, prompt_tokens_estimate, reserved_nano_usd, decision } =
-    event
-  const known = {
-    candidates,
-    provider,
-    provider_id,
-    model,
-    model_id,
-    prompt_tokens_estimate,
-    reserved_nano_usd,
-    decision,
-  }
-  return { kind: 'admitted', id: event.id, atMs: event.at_ms, place, admitted: JSON.stringify(known) }
-}
+const admittedRow = (event: RequestAdmitted, atMs: number, place: Place): AdmittedRow => ({
+  kind: 'admitted',
+  id: event.id,
+  atMs,
+  place,
+  admitted: JSON.stringify(admittedDetail(event)),
+})
 
-/** `process`: instance and epoch of the writer, `<instance>.<epoch>`. */
-const settledRow = (event: RequestSettled, place: Place, process: string): SettledRow => {
+/** Members of an admission that its settlement does not repeat. */
+const admittedDetail = ({ plan, model_id, reserved_nano_usd }: RequestAdmitted) => ({
+  plan,
+  model_id,
+  reserved_nano_usd,
+})
+export type AdmittedDetail = ReturnType<typeof admittedDetail>
+
+/** `writer`: instance and epoch of the record, `<instance>.<epoch>`. */
+const settledRow = (event: RequestSettled, place: Place, writer: string): SettledRow => {
+  const data = settlementOf(event, writer)
   const { id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id } =
-    event
-  const { outcome, status, error_code, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens } = event
-  const { cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint, user, purpose } = event
+    data
+  const { outcome, status, error_code, fallback_used, stream, cache_hit, prompt_tokens, completion_tokens } = data
+  const { cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint, user, purpose } = data
   // biome-ignore format: as REQUEST_COLUMNS has them
   const line = copyLine([
     id, request_id, at_ms, tenant_id, key_id, requested_model, routed_model, model_id, provider, provider_id,
-    outcome, status, error_code, event.attempts.length, fallback_used, stream, cache_hit,
+    outcome, status, error_code, data.attempts.length, fallback_used, stream, cache_hit,
     prompt_tokens, completion_tokens, cost_nano_usd, cost_basis, latency_ms, ttft_ms, policy_id, endpoint,
-    user, purpose ?? null, place.logAtMs, place.partition, place.offset,
+    user, purpose, place.logAtMs, place.partition, place.offset,
   ])
-  const settled = JSON.stringify(restOf(event, process))
-  return {
-    kind: 'settled',
-    id,
-    atMs: at_ms,
-    place,
-    wasAdmitted: event.admission !== null,
-    line,
-    settled,
-    data: event,
-  }
+  const settled = JSON.stringify(settledDetail(event, writer))
+  return { kind: 'settled', id, atMs: at_ms, place, wasAdmitted: data.admission !== null, line, settled, data }
 }
 
-/** What the row of `request` does not hold. */
-const restOf = (event: RequestSettled, process: string) => {
-  const { trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason } = event
-  const { cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision } = event
-  const { shaping, timings } = event
+/** What the row of `request` does not hold, as it was recorded. */
+const settledDetail = (event: RequestSettled, writer: string) => {
+  const { trace_id, task, admission, attempts, finish_reason, cached_tokens, cache_write_tokens } = event
+  const { reasoning_tokens, raw_usage, price_version, plan, shaping, timings } = event
+  // The process by whose frame the plan was made.
+  const process = typeof admission === 'string' ? admission.slice(0, admission.lastIndexOf('.')) : writer
   // biome-ignore format: a list of names
   return {
-    trace_id, strategy, task, revision, frame, seed, admission, attempts, finish_reason,
-    cached_prompt_tokens, reasoning_tokens, raw_usage, price_version, candidates, decision, shaping, timings,
-    // The process whose frame the plan was made by: of an admitted request, the admission names it.
-    process: admission === null ? process : undefined,
+    trace_id, task, attempts, finish_reason, cached_tokens, cache_write_tokens, reasoning_tokens, raw_usage,
+    price_version, plan, shaping, timings, process, admitted: admission === undefined ? undefined : true,
   }
 }
-export type SettledDetail = ReturnType<typeof restOf>
+export type SettledDetail = ReturnType<typeof settledDetail>

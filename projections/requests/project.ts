@@ -28,7 +28,7 @@ export const KEPT_DAYS = 90
  */
 export const requestsModel = (keepDays: number): Projection<RequestRow> => ({
   name: 'requests',
-  version: 9,
+  version: 10,
   topic: TOPICS.requests.name,
   schema: `${schema}\n${usageSchema}`,
   async open({ partition }) {

@@ -1,14 +1,13 @@
 // The request log -> rows as the API shows them.
-import type { shownAttempt } from '../../src/domain/events/request.ts'
+import type { PlanRecord } from '../../src/domain/events/request.ts'
+import type { AttemptSummary } from '../../src/domain/events/request-reading.ts'
 import type { Sql } from '../database.ts'
 import { readActive, readSnapshot } from '../reader.ts'
-import type { SettledDetail } from './fold.ts'
 import { type FailureList, listFailures, listRequests, type RequestList } from './list.ts'
 import { requestPages } from './pages.ts'
 import { listColumns } from './rows.ts'
-import type { AdmittedDetail } from './stored.ts'
 import { readPlace, readSince } from './tail.ts'
-import { detailOf, recordedOf, type StoredDetail } from './view.ts'
+import { detailOf, type StoredDetail } from './view.ts'
 
 export interface RequestFilter {
   /** Null: every tenant. */
@@ -68,50 +67,36 @@ export interface RequestView {
   readonly purpose: string | null
 }
 
-export interface CandidateView {
+/** Who answered, or was called last. */
+export interface ChosenView {
+  readonly provider: string
   readonly provider_id: string
+  readonly model: string
   readonly model_id: string
-  readonly eligible: boolean
-  readonly rejected_reason: string | null
 }
 
-/** One request with its routing decision. */
+/** One request with what its records hold about its plan and its outcome. */
 export interface RequestDetail extends RequestView {
+  readonly at_ms: number
   readonly trace_id: string
   readonly task: string
   readonly finish_reason: string | null
   readonly cached_prompt_tokens: number | null
+  readonly cache_write_tokens: number | null
   readonly reasoning_tokens: number | null
   readonly raw_usage: unknown
   readonly price_version: string | null
-  readonly routing: {
-    /** Decision on which the plan was made, number of the frame of volatile inputs, seed of its random choices. */
-    readonly revision: string
-    readonly frame: number
-    readonly seed: number
-    readonly strategy: string | null
-    readonly policy_id: string | null
-    readonly chosen: {
-      readonly provider: string
-      readonly provider_id: string
-      readonly model: string
-      readonly model_id: string
-    } | null
-    /** In the order of the plan; [] when the request was refused before there was one. */
-    readonly candidates: readonly CandidateView[]
-    readonly attempts: readonly ReturnType<typeof shownAttempt>[]
-    readonly prompt_tokens_estimate: number | null
-    readonly reserved_usd: number | null
-  }
-}
-
-/** What the records of a request hold about its plan and its outcome. */
-export interface RecordedRequest extends RequestView {
-  readonly at_ms: number
-  readonly chosen: RequestDetail['routing']['chosen']
-  /** Null: never admitted, or not read yet. */
-  readonly admitted: AdmittedDetail | null
-  readonly settled: SettledDetail
+  readonly shaping: readonly string[]
+  readonly attempt_list: readonly AttemptSummary[]
+  readonly chosen: ChosenView | null
+  /** The inputs of its plan; null: it was refused before one, or its admission has not been read. */
+  readonly plan: PlanRecord | null
+  /** It was admitted; its admission may not have been read yet. */
+  readonly wasAdmitted: boolean
+  /** Of the admission; null: never admitted, or not read yet. */
+  readonly first: { readonly model_id: string; readonly reserved_nano_usd: number | null } | null
+  /** The process that planned it, `<instance>.<epoch>`. */
+  readonly process: string
 }
 
 /** Partition of the log -> its first offset that is not applied yet. */
@@ -152,8 +137,6 @@ export interface RequestQueries {
   failures(filter: RequestFilter): Promise<FailureList>
   /** The request by id, else the tenant's latest with this label (`tenantId` null: of all tenants). Null: none. */
   one(idOrLabel: string, tenantId: string | null): Promise<RequestDetail | null>
-  /** The request that `one` finds, as it was recorded. */
-  recorded(idOrLabel: string, tenantId: string | null): Promise<RecordedRequest | null>
   /**
    * Whether a request with this id, that came at that time (Unix milliseconds), has a row or was admitted and has none
    * yet.
@@ -172,10 +155,6 @@ export const requestQueries = (sql: Sql): RequestQueries => ({
   async one(idOrLabel, tenantId) {
     const row = await storedOne(sql, idOrLabel, tenantId)
     return row === null ? null : detailOf(row)
-  },
-  async recorded(idOrLabel, tenantId) {
-    const row = await storedOne(sql, idOrLabel, tenantId)
-    return row === null ? null : recordedOf(row)
   },
   isKnown: (id, atMs) =>
     readActive(sql, 'requests', async (schemaName) => {

@@ -1,21 +1,8 @@
 // Rows of the request log as they are stored, read back.
-import type { RequestAdmitted, RequestSettled } from '../../src/domain/events/request.ts'
+import { attemptsOf, type Settlement } from '../../src/domain/events/request-reading.ts'
 import type { Queryable, Transaction } from '../database.ts'
 import type { UsageFacts } from '../usage/share.ts'
 import type { SettledDetail } from './fold.ts'
-
-/** `detail.admitted`. */
-export type AdmittedDetail = Pick<
-  RequestAdmitted,
-  | 'candidates'
-  | 'provider'
-  | 'provider_id'
-  | 'model'
-  | 'model_id'
-  | 'prompt_tokens_estimate'
-  | 'reserved_nano_usd'
-  | 'decision'
->
 
 /** Names a request in its partition. */
 export interface RequestKey {
@@ -28,9 +15,8 @@ export const keysOf = (sql: Queryable, keys: readonly RequestKey[]) => sql`
   json_to_recordset(${JSON.stringify(keys.map(({ id, atMs }) => ({ id, at_ms: atMs })))}::text::json)
     as key (at_ms bigint, id text)`
 
-type StoredFacts = Omit<UsageFacts, 'attempts' | 'cached_prompt_tokens' | 'reasoning_tokens' | 'purpose'> & {
+type StoredFacts = Omit<UsageFacts, 'attempts' | 'cached_prompt_tokens' | 'reasoning_tokens'> & {
   readonly id: string
-  readonly purpose: string | null
   readonly settled: string
 }
 
@@ -41,14 +27,13 @@ export const factColumns = (sql: Queryable) => sql`
   r.fallback_used, r.prompt_tokens, r.completion_tokens, r.cost_nano_usd, r.latency_ms, r.ttft_ms, r.purpose, d.settled`
 
 /** What usage has counted of a stored request. */
-export const factsOf = ({ settled, purpose, ...row }: StoredFacts): UsageFacts => {
-  const { attempts, cached_prompt_tokens, reasoning_tokens } = JSON.parse(settled) as SettledDetail
+export const factsOf = ({ settled, ...row }: StoredFacts): UsageFacts => {
+  const { attempts, cached_tokens = null, reasoning_tokens = null } = JSON.parse(settled) as SettledDetail
   return {
     ...row,
-    outcome: row.outcome as RequestSettled['outcome'],
-    ...(purpose === null ? {} : { purpose }),
-    attempts,
-    cached_prompt_tokens,
+    outcome: row.outcome as Settlement['outcome'],
+    attempts: attemptsOf(attempts, row.provider, row.routed_model),
+    cached_prompt_tokens: cached_tokens,
     reasoning_tokens,
   }
 }

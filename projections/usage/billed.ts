@@ -1,10 +1,10 @@
 // What a corrected price is applied to: the tokens of every attempt that was billed, failed ones too, and what was
 // booked for them. (The other counters have the tokens of last attempts only, which are what clients got.) Attempts
 // with unknown tokens (orphans) keep what was booked.
-import type { AttemptSummary, RequestSettled } from '../../src/domain/events/request.ts'
+import type { AttemptSummary, Settlement } from '../../src/domain/events/request-reading.ts'
 
 export type BilledFacts = Pick<
-  RequestSettled,
+  Settlement,
   'cache_hit' | 'prompt_tokens' | 'completion_tokens' | 'cached_prompt_tokens' | 'cost_nano_usd' | 'attempts'
 >
 

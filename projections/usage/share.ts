@@ -1,12 +1,12 @@
 // What one outcome adds to each of its cells. Pure; integers only.
-import type { AttemptSummary, RequestSettled } from '../../src/domain/events/request.ts'
+import type { AttemptSummary, Settlement } from '../../src/domain/events/request-reading.ts'
 import { storableText } from '../database.ts'
 import { BILLED, billed, billedOf } from './billed.ts'
 import { binOf } from './histogram.ts'
 
 /** The part of an outcome that usage is made of. */
 export type UsageFacts = Pick<
-  RequestSettled,
+  Settlement,
   | 'at_ms'
   | 'tenant_id'
   | 'key_id'

@@ -31,17 +31,18 @@ export const readRoutes = ({ analytics, control, health, userDigest }: ReadRoute
   const nowMs = wallMs
   const { recentRequests, requestLookup } = health
   const ofRequests = { requests: requestQueries(sql), recentRequests, requestLookup, live, nowMs, userDigest }
+  const ofPlans = {
+    ...ofRequests,
+    frames: frameQueries(sql),
+    history: control.history,
+    adapterReady: (id: string) => catalogue.adapterReady(id),
+  }
   const ofUsage = { usage: usageQueries(sql), live, nowMs }
   return [
-    ...requestRoutes(ofRequests),
+    ...requestRoutes(ofPlans),
     ...tailRoutes(ofRequests),
     ...errorRoutes(ofRequests),
-    ...explainRoutes({
-      ...ofRequests,
-      frames: frameQueries(sql),
-      history: control.history,
-      adapterReady: (id) => catalogue.adapterReady(id),
-    }),
+    ...explainRoutes(ofPlans),
     ...auditRoutes({ audit: auditQueries(sql), live, nowMs }),
     ...usageRoutes(ofUsage),
     ...overviewRoutes({

@@ -23,7 +23,7 @@ export const requestLookup = (deps: RequestLookupDeps): RequestLookup => {
     async find(idOrLabel, tenantId) {
       const row = await ownRow(idOrLabel, tenantId, requests.one)
       if (row === null || row === 'foreign') return row
-      const { chosen } = row.routing
+      const { chosen } = row
       return {
         id: row.id,
         requestId: row.request_id,

@@ -20,7 +20,8 @@ import { takeLimits } from './limits/station.ts'
 import { reserveFirst } from './money/budget.ts'
 import { bytesOf, type Measured, measure } from './money/charge.ts'
 import { planned, planner } from './plan/route.ts'
-import { admitted, appendAdmission, factsText, notAdmitted } from './records/admit.ts'
+import { admitted, appendAdmission, notAdmitted } from './records/admit.ts'
+import { factsText } from './records/facts.ts'
 import { Settlement, settle } from './records/settle.ts'
 import { ActiveRequests } from './request/active.ts'
 import type { InferenceDeps } from './request/deps.ts'
@@ -134,7 +135,10 @@ const settleFailure = async (
   const error = request.signal.aborted
     ? new GatewayError('request_canceled', 'the client left')
     : asGatewayError(thrown)
-  if (exchange.key !== null) exchange.factsText ??= factsText(exchange, revision(), null)
+  if (exchange.key !== null && exchange.factsText === null) {
+    exchange.revision = revision()
+    exchange.factsText = factsText(exchange, null)
+  }
   try {
     await settle(exchange, endingOf(exchange, error), measure(exchange), deps)
     return error

@@ -131,7 +131,11 @@ export class LogGap extends Error {
 }
 /** The partition differs from the one that was read before: truncated, recreated or replaced. */
 export class LogReplaced extends Error {
-  override readonly name = 'LogReplaced'
+  override readonly name: string = 'LogReplaced'
+}
+/** The records are those of a build from before the form that this one reads. */
+export class EarlierRecords extends LogReplaced {
+  override readonly name = 'EarlierRecords'
 }
 /**
  * The stored settings of a topic are not what Gatelog needs; the message names the topic, the setting and the remedy.

@@ -135,7 +135,7 @@ const truth = (found: readonly Found[]) => {
       prompt_tokens: sum(of, 'prompt_tokens'),
       completion_tokens: sum(of, 'completion_tokens'),
       cost_nano_usd: sum(of, 'cost_nano_usd'),
-      unpriced: of.filter(({ cost_nano_usd }) => cost_nano_usd === null).length,
+      unpriced: of.filter(({ cost_nano_usd }) => cost_nano_usd === undefined).length,
     }))
     .sort((a, b) => (a.tenant_id < b.tenant_id ? -1 : 1))
 }

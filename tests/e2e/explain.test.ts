@@ -11,5 +11,5 @@ test('of 300 random requests in a random world that changes, each is explained a
   expect(run.revisions).toBeGreaterThan(10)
   expect(run.frames).toBeGreaterThan(1)
   expect(Object.keys(run.strategies).length).toBeGreaterThan(4)
-  expect(Object.keys(run.reasons)).toContain('eligible')
+  expect(Object.keys(run.reasons).length).toBeGreaterThan(3)
 }, 120_000)

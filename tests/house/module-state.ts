@@ -77,13 +77,7 @@ export const CACHES: Readonly<Record<string, string>> = {
   'src/inference/intent/format-schemas.ts cache':
     'compiled schemas by digest, bounded by what they weigh; least recently used are evicted',
   'src/inference/plan/candidates.ts cache': 'sets of a policy and a version of the catalogue; all evicted at the bound',
+  'src/inference/plan/digest.ts digested': 'digests live as long as their list of candidates',
   'src/inference/plan/frame-view.ts byFrame': 'views live as long as their frame and list',
-  'src/inference/records/admission-text.ts listTexts': 'texts live as long as their list of candidates',
-  'src/inference/records/admission-text.ts scoreTexts': 'one text for each list of candidates',
-  'src/inference/records/admission-text.ts templates': 'a few for each list of candidates',
-  'src/inference/records/budget-text.ts accounts': 'templates of accounts; all evicted at the bound',
-  'src/inference/records/outcome-text.ts templates': 'a few for each entry of the catalogue',
   'src/inference/records/raw-usage.ts MATCHED': 'names that matched, up to the bound',
-  'src/inference/records/record-text.ts cache': 'the last facts of a key; all evicted at the bound',
-  'src/inference/records/record-text.ts texts': 'texts live as long as their entry of the catalogue',
 }

@@ -6,6 +6,7 @@ import {
   type RequestExtended,
   type RequestSettled,
 } from '../../src/domain/events/request.ts'
+import { type Settlement, settlementOf } from '../../src/domain/events/request-reading.ts'
 import { Value } from '../../src/lib/schema/schema.ts'
 import { wholeText } from '../../src/lib/text/text-pieces.ts'
 import { REFUSABLE, type Spool, SpoolClosed } from '../../src/log/spool/port.ts'
@@ -24,9 +25,10 @@ export interface TestSpool extends Spool {
   admitted(): RequestAdmitted[]
   attempted(): RequestAttempted[]
   extended(): RequestExtended[]
-  settled(): RequestSettled[]
+  /** In the form of their readers. */
+  settled(): Settlement[]
   /** The next settlement that arrives, or the one after `count` of them. */
-  untilSettled(count?: number): Promise<RequestSettled[]>
+  untilSettled(count?: number): Promise<Settlement[]>
   /** What `append` does before it keeps a record; throw to fail it. */
   before: ((type: string) => void | Promise<void>) | null
   close_(): void
@@ -62,7 +64,7 @@ export const testSpool = (): TestSpool => {
     admitted: () => of('request.admitted'),
     attempted: () => of('request.attempted'),
     extended: () => of('request.extended'),
-    settled: () => of('request.settled'),
+    settled: () => of<RequestSettled>('request.settled').map((record) => settlementOf(record, 'ins_test.e1')),
     async untilSettled(count = 1) {
       while (spool.settled().length < count) {
         await new Promise<void>((resolve) => {

@@ -33,7 +33,7 @@ describe('what is damaged', () => {
     expect((await store.setAside('requests')).map(({ log_offset, reason }) => `${log_offset} ${reason}`)).toEqual([
       '2 not an envelope',
       '3 not an envelope',
-      '4 not a valid request.settled: /request_id',
+      '4 not a valid request.settled: /at_ms',
       '5 at_ms 5 is no time',
       '6 Postgres cannot store it: it cannot store a value (22P02)',
     ])

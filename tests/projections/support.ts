@@ -2,7 +2,8 @@
 import { openDatabase, type Sql } from '../../projections/database.ts'
 import type { RequestFilter } from '../../projections/requests/query.ts'
 import { runWorker, type WorkerOptions } from '../../projections/worker.ts'
-import type { RequestAdmitted, RequestSettled } from '../../src/domain/events/request.ts'
+import type { PlanRecord, RequestAdmitted, RequestSettled } from '../../src/domain/events/request.ts'
+import { type AttemptSummary, type Settlement, settledRecord } from '../../src/domain/events/request-reading.ts'
 import { writeEnvelope } from '../../src/log/envelope.ts'
 import { type MemoryLog, memoryLog } from '../../src/log/memory.ts'
 import type { NewRecord } from '../../src/log/port.ts'
@@ -15,7 +16,42 @@ export const MAC_KEY = new Uint8Array(32).fill(9)
 /** 2026-11-20T12:00:00Z */
 export const NOON_MS = Date.UTC(2026, 10, 20, 12)
 
-const facts = (id: string) => ({
+export const plan: PlanRecord = {
+  revision: 'a'.repeat(16),
+  seed: 7,
+  digest: 1,
+  rejected: { breaker_open: 1 },
+  text_bytes: 40,
+  messages: 1,
+  prompt_bytes: 48,
+}
+
+export const admitted = (id: string, more: Partial<RequestAdmitted> = {}): RequestAdmitted => ({
+  id,
+  at_ms: NOON_MS,
+  key_id: 'key_1',
+  requested_model: 'sandbox-echo',
+  plan,
+  provider: 'sandbox',
+  provider_id: 'prov_1',
+  model_id: 'mod_1',
+  reserved_nano_usd: 2_000,
+  ...more,
+})
+
+export const attempt: AttemptSummary = {
+  n: 1,
+  provider: 'sandbox',
+  model: 'sandbox-echo',
+  outcome: 'success',
+  error_code: null,
+  upstream_status: 200,
+  latency_ms: 4,
+  ttft_ms: null,
+}
+
+/** An outcome in the form of its readers. */
+export const settlement = (id: string, more: Partial<Settlement> = {}): Settlement => ({
   id,
   request_id: id,
   trace_id: 'trace',
@@ -25,32 +61,10 @@ const facts = (id: string) => ({
   requested_model: 'sandbox-echo',
   endpoint: null,
   policy_id: null,
-  strategy: 'balanced',
   stream: false,
   user: null,
   task: 'chat',
-  revision: 'a'.repeat(64),
-  frame: 0,
-  seed: 7,
-})
-
-export const admitted = (id: string, more: Partial<RequestAdmitted> = {}): RequestAdmitted => ({
-  ...facts(id),
-  candidates: [
-    ['prov_1', 'mod_1', ''],
-    ['prov_2', 'mod_2', 'breaker_open'],
-  ],
-  provider: 'sandbox',
-  provider_id: 'prov_1',
-  model: 'sandbox-echo',
-  model_id: 'mod_1',
-  prompt_tokens_estimate: 12,
-  reserved_nano_usd: 2_000,
-  ...more,
-})
-
-export const settled = (id: string, more: Partial<RequestSettled> = {}): RequestSettled => ({
-  ...facts(id),
+  purpose: null,
   admission: `ins_1.e1.${id}`,
   outcome: 'success',
   status: 200,
@@ -61,31 +75,30 @@ export const settled = (id: string, more: Partial<RequestSettled> = {}): Request
   model_id: 'mod_1',
   fallback_used: false,
   cache_hit: false,
-  attempts: [
-    {
-      n: 1,
-      provider: 'sandbox',
-      model: 'sandbox-echo',
-      outcome: 'success',
-      error_code: null,
-      upstream_status: 200,
-      latency_ms: 4,
-      ttft_ms: null,
-    },
-  ],
+  attempts: [attempt],
   finish_reason: 'stop',
   prompt_tokens: 10,
   completion_tokens: 5,
   cached_prompt_tokens: null,
+  cache_write_tokens: null,
   reasoning_tokens: null,
   raw_usage: { prompt_tokens: 10, completion_tokens: 5 },
   cost_nano_usd: 1_500,
   cost_basis: 'measured',
-  price_version: 'b'.repeat(64),
+  price_version: 'b'.repeat(16),
   latency_ms: 12,
   ttft_ms: null,
+  plan: null,
+  shaping: [],
+  planned_ms: 1,
+  admitted_ms: 2,
+  budget: [],
   ...more,
 })
+
+/** The record of an outcome. */
+export const settled = (id: string, more: Partial<Settlement> = {}): RequestSettled =>
+  settledRecord(settlement(id, more), 'another writer')
 
 /** A filter for all requests of a window. */
 export const ALL_REQUESTS: Omit<RequestFilter, 'fromMs' | 'toMs'> = {
@@ -115,7 +128,7 @@ export const sender = (instance = 'ins_1', epoch = 'e1') => {
       ),
     }),
     /** Admission and settlement of a request. */
-    both(id: string, more: Partial<RequestSettled> = {}): NewRecord[] {
+    both(id: string, more: Partial<Settlement> = {}): NewRecord[] {
       return [this.record('request.admitted', admitted(id)), this.record('request.settled', settled(id, more))]
     },
   }

@@ -3,8 +3,14 @@
 // Budgets and spool are the real ones; the upstream is a delay and a price. What clients received is kept, to be
 // compared with the log.
 import { type Amount, NO_AMOUNT, plus } from '../../src/domain/budgets/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../../src/domain/budgets/budget-events.ts'
-import type { RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/events/request.ts'
+import {
+  type BudgetCharge,
+  type BudgetPart,
+  type RecordedPart,
+  recordedCharge,
+  recordedPart,
+} from '../../src/domain/budgets/recorded-parts.ts'
+import type { PlanRecord, RequestAdmitted, RequestAttempted, RequestSettled } from '../../src/domain/events/request.ts'
 import { type Appended, REFUSABLE, type RecordId, SpoolClosed } from '../../src/log/spool/port.ts'
 import type { Bound, Cost } from '../../src/state/budgets/attempt-bounds.ts'
 import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'
@@ -60,11 +66,12 @@ export interface Ended {
   readonly succeeded: boolean
 }
 
-const facts = ({ id, tenant, key }: Asked, atMs: number) => ({
-  ...{ id, request_id: id, trace_id: 'trace', at_ms: atMs, tenant_id: tenant, key_id: key, requested_model: 'm' },
-  ...{ endpoint: null, policy_id: null, strategy: 'priority', stream: false, user: null, task: 'chat' },
-  ...{ revision: 'r', frame: 0, seed: 0 },
-})
+const facts = ({ id, key }: Asked, atMs: number) => ({ id, at_ms: atMs, key_id: key, requested_model: 'm' })
+const plan: PlanRecord = {
+  ...{ revision: 'r', seed: 0, digest: 0, text_bytes: 1, messages: 1, prompt_bytes: 1 },
+}
+const SUCCEEDED = { outcome: 'success' } as const
+const FAILED = { outcome: 'error', status: 500, error_code: 'internal_error' } as const
 /** Of all requests, where budgets change. */
 const CHANGING_SHARE = 0.65
 
@@ -140,20 +147,20 @@ export class Clients {
       run.note(process.name, `${asked.id} is refused: ${refused.reason} of ${refused.open.account}`)
       return
     }
+    const parts = own?.parts()
     const admitted: RequestAdmitted = {
       ...facts(asked, atMs),
       ...called(bound.nanoUsd!),
-      candidates: [['prov_1', 'mod_1', '']],
-      prompt_tokens_estimate: 1,
-      ...budgetOf(own),
+      plan,
+      ...recordedBudget(parts, gateway),
     }
     run.note(process.name, `${asked.id} reserves ${bound.nanoUsd}`)
     const cost: CostSoFar = { earlier: 0, bound: bound.nanoUsd!, tokens: bound.tokens, n: 1 }
     let ended: Ended | null = null
     try {
-      asked.admission = await this.append(asked, gateway, 'request.admitted', admitted, null)
+      asked.admission = await this.append(asked, gateway, 'request.admitted', admitted, null, parts)
       if (!process.alive) return
-      this.holds(asked, admitted.budget ?? [], asked.begunMs)
+      this.holds(asked, parts ?? [], asked.begunMs)
       await this.#attempts(asked, gateway, own, cost)
       if (!process.alive) return
       if (asked.tenant === CHANGING.tenant && own !== null && random.chance(0.6))
@@ -221,11 +228,13 @@ export class Clients {
       const next = this.#bound(asked)
       if (own !== null && (await own.reserve('prov_1', 'm', next)) !== null) return
       if (!process.alive) return
-      const attempted: RequestAttempted = { id: asked.id, n, ...called(next.nanoUsd!), ...budgetOf(own) }
-      await this.append(asked, gateway, 'request.attempted', attempted, asked.admission)
+      const parts = own?.parts()
+      const budget = recordedBudget(parts, gateway)
+      const attempted: RequestAttempted = { id: asked.id, n, ...called(next.nanoUsd!), ...budget }
+      await this.append(asked, gateway, 'request.attempted', attempted, asked.admission, parts)
       own?.recorded()
       if (!process.alive) return
-      this.holds(asked, attempted.budget ?? [], sinceMs)
+      this.holds(asked, parts ?? [], sinceMs)
       cost.bound = next.nanoUsd!
       cost.tokens = next.tokens
       cost.n = n
@@ -241,19 +250,16 @@ export class Clients {
     { atMs, cost, succeeded }: { readonly atMs: number; readonly cost: number; readonly succeeded: boolean },
   ): Promise<void> {
     asked.charges = own?.settle() ?? []
+    const { admission, charges } = asked
     const settled: RequestSettled = {
       ...facts(asked, atMs),
-      ...{
-        admission: asked.admission?.id ?? null,
-        outcome: succeeded ? 'success' : 'error',
-        status: succeeded ? 200 : 500,
-      },
-      ...{ error_code: succeeded ? null : 'internal_error', provider: 'p' },
-      ...{ provider_id: 'prov_1', routed_model: 'm', model_id: 'mod_1', fallback_used: false, cache_hit: false },
-      ...{ attempts: [], finish_reason: 'stop', prompt_tokens: 1, completion_tokens: 1, cached_prompt_tokens: null },
-      ...{ reasoning_tokens: null, raw_usage: null, cost_nano_usd: cost, cost_basis: 'measured', price_version: 'r' },
-      ...{ latency_ms: 1, ttft_ms: null },
-      ...(asked.charges.length === 0 ? {} : { budget: [...asked.charges] }),
+      tenant_id: asked.tenant,
+      ...(admission === null ? {} : { admission: admission.sequence }),
+      ...(succeeded ? SUCCEEDED : FAILED),
+      ...{ provider: 'p', provider_id: 'prov_1', routed_model: 'm', model_id: 'mod_1', finish_reason: 'stop' },
+      ...{ prompt_tokens: 1, completion_tokens: 1, cost_nano_usd: cost, cost_basis: 'measured', price_version: 'r' },
+      latency_ms: 1,
+      ...(charges.length === 0 ? {} : { budget: charges.map((each) => recordedCharge(each, writerOf(gateway))) }),
     }
     this.run.truth.settles(asked)
     this.run.spending?.settles(asked)
@@ -279,9 +285,10 @@ export class Clients {
     type: string,
     data: object,
     of: Appended | null,
+    parts?: readonly BudgetPart[],
   ): Promise<Appended> {
     const text = JSON.stringify(data)
-    if ('budget' in data && type !== 'request.settled') asked.said.push(JSON.stringify(data.budget))
+    if (parts !== undefined) asked.said.push(JSON.stringify(parts))
     this.written.add(`${type} ${text}`)
     const subject = `${asked.tenant}/${spool.instance}`
     const appended = await spool.append('requests', type, subject, text, of ?? REFUSABLE)
@@ -290,7 +297,12 @@ export class Clients {
   }
 }
 
-export const budgetOf = (own: RequestBudgets | null): { budget?: BudgetPart[] } => {
-  const parts = own?.parts()
-  return parts === undefined ? {} : { budget: parts }
-}
+/** Under this name a process writes. */
+const writerOf = ({ outcomes: { spool } }: Gateway): string => `${spool.instance}.${spool.epoch}`
+
+/** The optional member of a record: what the request may come to. */
+export const recordedBudget = (
+  parts: readonly BudgetPart[] | undefined,
+  gateway: Gateway,
+): { budget?: RecordedPart[] } =>
+  parts === undefined ? {} : { budget: parts.map((part) => recordedPart(part, writerOf(gateway))) }

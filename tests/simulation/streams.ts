@@ -3,7 +3,7 @@
 import type { RequestExtended } from '../../src/domain/events/request.ts'
 import type { RequestBudgets } from '../../src/state/budgets/request-budgets.ts'
 import type { Gateway } from './machine.ts'
-import { type Asked, budgetOf, type Clients, type CostSoFar, type Ended } from './requests.ts'
+import { type Asked, type Clients, type CostSoFar, type Ended, recordedBudget } from './requests.ts'
 import type { Run } from './run.ts'
 
 /** As `inference/money/budget.ts` asks for it. */
@@ -52,10 +52,12 @@ export const streamed = async ({ run, clients, asked, gateway, own, first }: Str
     }
     if (!process.alive) break
     const reserved = own.bound().nano_usd ?? first.bound
-    const extended: RequestExtended = { id: asked.id, n: first.n, reserved_nano_usd: reserved, ...budgetOf(own) }
-    await clients.append(asked, gateway, 'request.extended', extended, asked.admission)
+    const parts = own.parts()
+    const budget = recordedBudget(parts, gateway)
+    const extended: RequestExtended = { id: asked.id, n: first.n, reserved_nano_usd: reserved, ...budget }
+    await clients.append(asked, gateway, 'request.extended', extended, asked.admission, parts)
     if (!process.alive) break
-    clients.holds(asked, extended.budget ?? [], sinceMs)
+    clients.holds(asked, parts ?? [], sinceMs)
   }
   const billed = { nano_usd: spent.nanoUsd, tokens: spent.tokens }
   return { cost: { ...spent, exact: true }, billed, succeeded: true }

@@ -36,11 +36,11 @@ def keep(state, partition, outcomes, following):
             [
                 (
                     outcome["id"],
-                    outcome["tenant_id"],
+                    outcome.get("tenant_id"),
                     outcome["at_ms"],
-                    outcome["cost_nano_usd"],
-                    outcome["prompt_tokens"] or 0,
-                    outcome["completion_tokens"] or 0,
+                    outcome.get("cost_nano_usd"),
+                    outcome.get("prompt_tokens", 0),
+                    outcome.get("completion_tokens", 0),
                 )
                 for outcome in outcomes
             ],

@@ -12,14 +12,17 @@ import './lz4.ts'
 
 const TOPIC = 'gateway.requests.v1'
 
-/** The members of `request.settled` that are used here. All of them: `/schemas/request.settled.json` of any gateway. */
+/**
+ * The members of `request.settled` that are used here; what says nothing is absent. All of them:
+ * `/schemas/request.settled.json` of any gateway.
+ */
 interface Outcome {
   readonly id: string
-  readonly tenant_id: string | null
+  readonly tenant_id?: string
   readonly at_ms: number
-  readonly cost_nano_usd: number | null
-  readonly prompt_tokens: number | null
-  readonly completion_tokens: number | null
+  readonly cost_nano_usd?: number
+  readonly prompt_tokens?: number
+  readonly completion_tokens?: number
 }
 
 /** The file that stores outcomes and offsets. */
@@ -42,7 +45,7 @@ const openState = (path: string) => {
     /** The first settlement of a request is its outcome: repeats and further settlements change nothing. */
     keep: database.transaction((partition: number, outcomes: readonly Outcome[], next: bigint) => {
       for (const { id, tenant_id, at_ms, cost_nano_usd, prompt_tokens, completion_tokens } of outcomes)
-        insert.run(id, tenant_id, at_ms, cost_nano_usd, prompt_tokens ?? 0, completion_tokens ?? 0)
+        insert.run(id, tenant_id ?? null, at_ms, cost_nano_usd ?? null, prompt_tokens ?? 0, completion_tokens ?? 0)
       move.run(partition, next)
     }),
     spend: () =>

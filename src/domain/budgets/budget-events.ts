@@ -231,27 +231,3 @@ export const BUDGET_EVENTS = {
 export type BudgetEvent = {
   [Type in keyof typeof BUDGET_EVENTS]: { readonly type: Type; readonly data: Static<(typeof BUDGET_EVENTS)[Type]> }
 }[keyof typeof BUDGET_EVENTS]
-
-/** The optional member of a request's records: what it reserves or charges, one entry for each account. */
-export const BudgetPart = t.Object({
-  account: AccountId,
-  holder: Holder,
-  leased: t.Boolean({ description: 'From a lease; false: only counted.' }),
-  nano_usd: count('Reserved, or charged.'),
-  tokens: count('Reserved, or charged.'),
-})
-export type BudgetPart = Readonly<Static<typeof BudgetPart>>
-
-/** The charge of a settlement, and the holder's spent sum of the account that includes it. */
-export const BudgetCharge = t.Composite([
-  BudgetPart,
-  t.Object({
-    overrun_nano_usd: t.Optional(count('Billed beyond what was reserved; not part of `nano_usd`.')),
-    total: t.Optional(
-      t.Object(tallied, {
-        description: 'Sums of the holder with this outcome. Left out: settled by another process, after a crash.',
-      }),
-    ),
-  }),
-])
-export type BudgetCharge = Readonly<Static<typeof BudgetCharge>>

@@ -72,12 +72,13 @@ export const momentOf = (route: AdminRoute, text: string | undefined, latestMs: 
 
 /** A time or a revision. Throws 400 for what is neither. */
 export const parseMoment = (text: string): Moment => {
-  if (/^[0-9a-fA-F]{64}$/.test(text)) return { id: text.toLowerCase() }
+  if (/^(?:[0-9a-fA-F]{16}|[0-9a-fA-F]{64})$/.test(text)) return { id: text.toLowerCase() }
   const atMs = timestampMs(text)
   if (atMs !== null) return { atMs }
   throw new GatewayError(
     'invalid_request',
-    '"as_of" must be an RFC 3339 time (2026-01-31T12:00:00Z) or a revision (64 hexadecimal digits)',
+    '"as_of" must be an RFC 3339 time (2026-01-31T12:00:00Z) or a revision (64 hexadecimal digits, or the ' +
+      'first 16 of them)',
     { param: 'as_of' },
   )
 }

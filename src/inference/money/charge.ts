@@ -1,8 +1,9 @@
 // The one place where usage becomes money: the cost of each attempt, and of a request with all its attempts
 // (docs/decisions/0014).
 import type { Limits } from '../../domain/budgets/amount.ts'
-import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
-import type { AttemptSummary, RequestSettled } from '../../domain/events/request.ts'
+import type { BudgetCharge } from '../../domain/budgets/recorded-parts.ts'
+import type { RequestSettled } from '../../domain/events/request.ts'
+import type { AttemptSummary } from '../../domain/events/request-reading.ts'
 import { sumNanoUsd } from '../../lib/money.ts'
 import type { Answer, Usage } from '../../providers/port.ts'
 import { picturePrice, reasonsInvisibly, writtenAt } from '../../providers/shared/billing.ts'

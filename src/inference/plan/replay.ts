@@ -1,6 +1,5 @@
 // The inputs of a plan from its records: with the state and the frame of that time, the same plan is made again.
-import type { Candidate, Decision } from '../../domain/events/request.ts'
-import type { Static } from '../../lib/schema/schema.ts'
+import type { PlanRecord } from '../../domain/events/request.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { type HeaderIntent, PLAIN } from '../intent/headers.ts'
 import { requirementOf } from '../intent/intent.ts'
@@ -13,9 +12,7 @@ export interface RecordedPlan {
   readonly requested_model: string | null
   readonly key_id: string | null
   readonly stream: boolean
-  readonly seed: number
-  readonly candidates: readonly Static<typeof Candidate>[]
-  readonly decision: Decision
+  readonly plan: PlanRecord
 }
 
 /**
@@ -25,30 +22,29 @@ export interface RecordedPlan {
 export type World = Pick<PlanInput, 'policy' | 'catalogue' | 'overrides' | 'frame'>
 
 export const recordedInput = (record: RecordedPlan, world: World): PlanInput => {
-  const { decision } = record
+  const { plan } = record
   return {
     ...world,
-    catalogue: asItWas(world.catalogue, record.candidates),
+    catalogue: asItWas(world.catalogue, new Set(plan.without_adapter)),
     intent: intentOf(record),
     keyId: record.key_id ?? '',
-    isScopeAlias: decision.scope_alias ?? false,
-    seed: record.seed,
-    turn: decision.turn ?? 0,
-    sticky: decision.sticky ?? 0,
+    isScopeAlias: plan.scope_alias ?? false,
+    seed: plan.seed,
+    turn: plan.turn ?? 0,
+    sticky: plan.sticky ?? 0,
   }
 }
 
 /**
- * Which candidates had no adapter then: that follows from the settings of the instance that planned, not from the
- * control state.
+ * A registry in which the rows of these providers had no adapter, and all others had one: that follows from the
+ * settings of the instance that planned, not from the control state.
  */
-const asItWas = (catalogue: CandidateSource, candidates: RecordedPlan['candidates']): CandidateSource => {
-  const noted = new Map(candidates.map(([, modelId, reason]) => [modelId, reason]))
+export const asItWas = (catalogue: CandidateSource, withoutAdapter: ReadonlySet<string>): CandidateSource => {
   const renewed = new Map<CatalogueEntry, CatalogueEntry>()
   const entryOf = (entry: CatalogueEntry): CatalogueEntry => {
-    const reason = noted.get(entry.modelId)
-    const unroutable = reason === 'no_adapter' || reason === 'disabled' ? reason : null
-    if (reason === undefined || unroutable === entry.unroutable) return entry
+    const unroutable =
+      entry.unroutable === 'disabled' ? 'disabled' : withoutAdapter.has(entry.providerId) ? 'no_adapter' : null
+    if (unroutable === entry.unroutable) return entry
     const cached = renewed.get(entry)
     if (cached !== undefined) return cached
     const adapted = { ...entry, unroutable } as const
@@ -62,27 +58,27 @@ const asItWas = (catalogue: CandidateSource, candidates: RecordedPlan['candidate
   }
 }
 
-export const intentOf = ({ requested_model, stream, decision }: RecordedPlan): PlanIntent => ({
+export const intentOf = ({ requested_model, stream, plan }: RecordedPlan): PlanIntent => ({
   model: requested_model ?? '',
   stream,
-  requirements: (decision.needs ?? []).flatMap((capability) => requirementOf(capability) ?? []),
-  textBytes: decision.text_bytes,
-  messageCount: decision.messages,
-  promptBytes: decision.prompt_bytes,
-  mediaParts: decision.media_parts ?? 0,
-  maxTokens: decision.max_tokens ?? null,
-  choices: decision.choices ?? 1,
-  vendorFields: decision.own_words ?? null,
-  headers: headersOf(decision),
+  requirements: (plan.needs ?? []).flatMap((capability) => requirementOf(capability) ?? []),
+  textBytes: plan.text_bytes,
+  messageCount: plan.messages,
+  promptBytes: plan.prompt_bytes,
+  mediaParts: plan.media_parts ?? 0,
+  maxTokens: plan.max_tokens ?? null,
+  choices: plan.choices ?? 1,
+  vendorFields: plan.own_words ?? null,
+  headers: headersOf(plan),
 })
 
-const headersOf = (decision: Decision): HeaderIntent => ({
+const headersOf = (plan: PlanRecord): HeaderIntent => ({
   ...PLAIN,
-  policy: decision.policy ?? null,
-  maxCostUsd: decision.max_cost_usd ?? null,
-  latencyTargetMs: decision.latency_target_ms ?? null,
-  region: decision.region ?? null,
-  sensitivity: decision.sensitivity ?? [],
-  batch: decision.batch ?? false,
-  noFallback: decision.no_fallback ?? false,
+  policy: plan.policy ?? null,
+  maxCostUsd: plan.max_cost_usd ?? null,
+  latencyTargetMs: plan.latency_target_ms ?? null,
+  region: plan.region ?? null,
+  sensitivity: plan.sensitivity ?? [],
+  batch: plan.batch ?? false,
+  noFallback: plan.no_fallback ?? false,
 })

@@ -5,7 +5,7 @@ import type { EndpointScope, OverridesInForce, Steering } from '../../state/inde
 import type { KeyEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import type { Intent } from '../intent/intent.ts'
-import { factsText } from '../records/admit.ts'
+import { factsText } from '../records/facts.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange } from '../request/exchange.ts'
 import type { Planned } from '../request/progress.ts'
@@ -158,7 +158,8 @@ export const planned = (
   exchange.intent = intent
   exchange.plan = plan
   exchange.deadlineMs = exchange.identity.startedMs + plan.policy.totalMs
-  exchange.factsText = factsText(exchange, revision, user)
+  exchange.revision = revision
+  exchange.factsText = factsText(exchange, user)
   exchange.plannedMs = exchange.latencyMs()
   return exchange as Planned
 }

@@ -1,45 +1,20 @@
 // Station 5: the admission, written before the upstream is called, so that no crash can hide a call that may be billed.
-import type { RequestAttempted, RequestExtended } from '../../domain/events/request.ts'
+import { type RecordedPart, recordedPart } from '../../domain/budgets/recorded-parts.ts'
+import type { RequestAdmitted, RequestAttempted, RequestExtended } from '../../domain/events/request.ts'
+import { timeIn } from '../../domain/events/request-reading.ts'
 import { type Appended, REFUSABLE, SpoolClosed } from '../../log/spool/spool.ts'
-import { STILL } from '../../state/health/frame.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import { GatewayError } from '../../wire/errors.ts'
-import { promptTokensEstimate, reservedNanoUsd } from '../money/estimate.ts'
+import { reservedNanoUsd } from '../money/estimate.ts'
 import type { InferenceDeps } from '../request/deps.ts'
 import type { Exchange } from '../request/exchange.ts'
 import type { Admitted, Planned } from '../request/progress.ts'
-import { admittedJson } from './admission-text.ts'
-import { type CommonFacts, type FactsText, requestFactsText } from './record-text.ts'
+import { memberText, type SharedFacts, subjectOf, writerOf } from './facts.ts'
+import { planRecord } from './plan-record.ts'
 
 const RETRY_AFTER_S = 1
 /** Room on a disk is made by people or by what expires. */
 const DISK_RETRY_AFTER_S = 5
-/** In the records of a request without a plan. */
-const NO_PLAN = { seed: 0, frame: STILL }
-
-/**
- * The members that both records of a request share, made once. Notes the revision. `user`: keyed digest of the end
- * user.
- */
-export const factsText = (exchange: Exchange, revision: string, user: string | null): FactsText => {
-  const { identity, key, intent, plan } = exchange
-  exchange.revision = revision
-  const common: CommonFacts = {
-    tenant_id: key?.tenantId ?? null,
-    key_id: key?.id ?? null,
-    requested_model: exchange.requestedModel,
-    endpoint: plan?.policy.scope?.slug ?? null,
-    policy_id: plan?.policy.id ?? null,
-    strategy: plan?.strategy ?? null,
-    stream: intent?.stream ?? false,
-    task: intent?.task ?? 'chat',
-    revision,
-  }
-  if (exchange.purpose !== null) common.purpose = exchange.purpose
-  const { id, requestId: request_id, traceId: trace_id, atMs: at_ms } = identity
-  const { seed, frame } = plan?.input ?? NO_PLAN
-  return requestFactsText({ id, request_id, trace_id, at_ms, seed, frame: frame.number, user }, common)
-}
 
 /**
  * Appends `request.admitted`. Throws 429 or 503 while admission is closed, and 500 when the record could not be
@@ -56,13 +31,35 @@ export const admit = async (exchange: Planned, deps: Pick<InferenceDeps, 'spool'
 
 /** The first step of `admit`, for a caller that awaits it itself: then `admitted`, or `notAdmitted` with the error. */
 export const appendAdmission = (exchange: Planned, deps: Pick<InferenceDeps, 'spool'>): Promise<Appended> => {
-  const { intent, plan } = exchange
-  const entry = plan.ordered[exchange.passedOver]!
-  const reserved = reservedNanoUsd(intent, entry)
-  const admission = { plan, entry, promptTokens: promptTokensEstimate(intent), reservedNanoUsd: reserved }
-  const data = admittedJson(exchange.factsText, admission, exchange.budgets?.parts())
   exchange.listedAtAdmission = exchange.attempts.length
+  const data = [exchange.factsText, memberText(admissionOf(exchange, deps))]
   return deps.spool.append('requests', 'request.admitted', subjectOf(exchange, deps), data, REFUSABLE)
+}
+
+type AdmissionMembers = Omit<RequestAdmitted, keyof SharedFacts>
+
+/** The members of an admission but the facts; figures come last, as in `outcome-record.ts`. */
+const admissionOf = (exchange: Planned, deps: Pick<InferenceDeps, 'spool'>): AdmissionMembers => {
+  const { intent, plan, identity } = exchange
+  const entry = plan.ordered[exchange.passedOver]!
+  const { provider, providerId: provider_id, name, modelId: model_id } = entry
+  const names: Omit<AdmissionMembers, 'plan' | 'reserved_nano_usd'> = { provider, provider_id, model_id }
+  // The id of a client's request is made at its arrival.
+  if (timeIn(identity.id) !== identity.atMs) names.at_ms = identity.atMs
+  if (name !== exchange.requestedModel) names.model = name
+  const parts = recordedParts(exchange, deps)
+  if (parts !== undefined) names.budget = parts
+  const record: AdmissionMembers = { ...names, plan: planRecord(plan, exchange.revision) }
+  const reserved = reservedNanoUsd(intent, entry)
+  if (reserved !== null) record.reserved_nano_usd = reserved
+  return record
+}
+
+const recordedParts = ({ budgets }: Exchange, { spool }: Pick<InferenceDeps, 'spool'>): RecordedPart[] | undefined => {
+  const parts = budgets?.parts()
+  return parts === undefined || parts.length === 0
+    ? undefined
+    : parts.map((part) => recordedPart(part, writerOf(spool)))
 }
 
 export const admitted = (exchange: Planned, admission: Appended): Admitted => {
@@ -99,9 +96,10 @@ export const admitAttempt = async (
     provider_id: entry.providerId,
     model: entry.name,
     model_id: entry.modelId,
-    reserved_nano_usd: reservedNanoUsd(exchange.intent, entry),
   }
-  const budget = exchange.budgets?.parts()
+  const reserved = reservedNanoUsd(exchange.intent, entry)
+  if (reserved !== null) data.reserved_nano_usd = reserved
+  const budget = recordedParts(exchange, deps)
   if (budget !== undefined) data.budget = budget
   try {
     await appendTo(exchange, 'request.attempted', data, deps)
@@ -123,9 +121,9 @@ export const admitMore = async (
   const data: RequestExtended = {
     id: exchange.identity.id,
     n: exchange.attempts.length + 1,
-    reserved_nano_usd: reservedNanoUsd,
   }
-  const budget = exchange.budgets?.parts()
+  if (reservedNanoUsd !== null) data.reserved_nano_usd = reservedNanoUsd
+  const budget = recordedParts(exchange, deps)
   if (budget !== undefined) data.budget = budget
   try {
     await appendTo(exchange, 'request.extended', data, deps)
@@ -142,7 +140,3 @@ const appendTo = (
   { spool }: Pick<InferenceDeps, 'spool'>,
 ): Promise<Appended> =>
   spool.append('requests', type, subjectOf(exchange, { spool }), JSON.stringify(data), exchange.admission)
-
-/** The partition key: tenant and instance, so that the records of one request stay in order. */
-export const subjectOf = ({ key }: Exchange, { spool }: Pick<InferenceDeps, 'spool'>): string =>
-  `${key?.tenantId ?? ''}/${spool.instance}`

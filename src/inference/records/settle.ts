@@ -7,9 +7,8 @@ import { chargeBudgets, type Measured } from '../money/charge.ts'
 import type { InferenceDeps, Observed } from '../request/deps.ts'
 import { type Ending, SUCCESS } from '../request/ending.ts'
 import type { Exchange } from '../request/exchange.ts'
-import { subjectOf } from './admit.ts'
-import { settledJson } from './outcome-text.ts'
-import type { FactsText } from './record-text.ts'
+import { memberText, subjectOf, writerOf } from './facts.ts'
+import { outcomeRecord } from './outcome-record.ts'
 
 type SettleDeps = Pick<InferenceDeps, 'spool' | 'observe'>
 
@@ -90,7 +89,8 @@ export class Settlement {
     try {
       const budget = chargeBudgets(exchange, ending === SUCCESS ? measured : undefined)
       if (!hasFacts(exchange)) return null
-      const data = settledJson(exchange, ending, measured, this.#latencyMs, budget)
+      const settled = { ending, measured, latencyMs: this.#latencyMs, budget, writer: writerOf(deps.spool) }
+      const data = [exchange.factsText, memberText(outcomeRecord(exchange, settled))]
       return deps.spool.append('requests', 'request.settled', subjectOf(exchange, deps), data, admission ?? REFUSABLE)
     } catch (error) {
       return Promise.reject(error)
@@ -105,7 +105,7 @@ export class Settlement {
   }
 }
 
-const hasFacts = (exchange: Exchange): exchange is Exchange & { readonly factsText: FactsText } =>
+const hasFacts = (exchange: Exchange): exchange is Exchange & { readonly factsText: string } =>
   exchange.factsText !== null
 
 const observedOf = (

@@ -1,5 +1,6 @@
 // The dependencies of the data plane. Everything with an effect is here; the stations themselves hold no state.
-import type { AttemptSummary, Outcome, RequestSettled } from '../../domain/events/request.ts'
+import type { Outcome, RequestSettled } from '../../domain/events/request.ts'
+import type { AttemptSummary } from '../../domain/events/request-reading.ts'
 import type { CredentialSettings } from '../../entry/authenticate.ts'
 import type { Dial } from '../../lib/http-client/http-client.ts'
 import type { Spool } from '../../log/spool/spool.ts'

@@ -1,7 +1,7 @@
 // One request and what is known of it as it passes the stations. Made by `http/`, filled station by station, settled
 // once.
 
-import { type AttemptSummary, shownAttempt } from '../../domain/events/request.ts'
+import { type AttemptSummary, shownAttempt } from '../../domain/events/request-reading.ts'
 import type { IndexSetMember } from '../../lib/collections/index-set.ts'
 import { Cancellation, type CancelSignal } from '../../lib/event-loop/cancellation.ts'
 import type { Inbound } from '../../lib/http-server/http-server.ts'
@@ -17,7 +17,6 @@ import type { Held } from '../limits/port.ts'
 import type { Charge } from '../money/charge.ts'
 import { explainedJson, routeReason } from '../plan/explain.ts'
 import type { Plan } from '../plan/plan.ts'
-import type { FactsText } from '../records/record-text.ts'
 import type { RequestTrace } from './trace.ts'
 
 /** The identity of a request: made at arrival, the same in every answer, record and header. */
@@ -82,8 +81,8 @@ export class Exchange implements IndexSetMember {
   admittedMs: number | null = null
   /** Set once `request.admitted` is durable. */
   admission: Appended | null = null
-  /** The members that admission and settlement share. */
-  factsText: FactsText | null = null
+  /** The beginning of admission and settlement, the members that they share. */
+  factsText: string | null = null
   settled = false
 
   readonly attempts: AttemptSummary[] = []

@@ -6,11 +6,15 @@ import type { HealthCall } from '../../state/health/call.ts'
 import type { CatalogueEntry } from '../../state/port.ts'
 import type { Intent } from '../intent/intent.ts'
 import type { Plan } from '../plan/plan.ts'
-import type { FactsText } from '../records/record-text.ts'
 import type { Exchange } from './exchange.ts'
 
 /** The plan is made: the candidates are chosen. Made by `planned` in `plan/route.ts`. */
-export type Planned = Exchange & { readonly intent: Intent; readonly plan: Plan; readonly factsText: FactsText }
+export type Planned = Exchange & {
+  readonly intent: Intent
+  readonly plan: Plan
+  readonly revision: string
+  readonly factsText: string
+}
 /** The admission is in the spool. Made by `admitted` in `records/admit.ts`. */
 export type Admitted = Planned & { readonly admission: Appended }
 /**

@@ -3,7 +3,7 @@
 // a backend that sums them counts nothing twice. Never a prompt, an answer or a key. While traces are off, the `trace`
 // of an exchange is null.
 
-import type { AttemptSummary } from '../../domain/events/request.ts'
+import type { AttemptSummary } from '../../domain/events/request-reading.ts'
 import { readTraceParent, readTraceState, writeTraceParent } from '../../lib/http/trace-context.ts'
 import type { DialRequest } from '../../lib/http-client/http-client.ts'
 import type { HeaderReader } from '../../lib/http-server/http-server.ts'

@@ -269,9 +269,12 @@ export const nextFrame = (buffer: Buffer, at: number, limit: number): StoredFram
   return null
 }
 
+/** Raised when segments, or the records in them, take a form that earlier builds do not have. */
+export const SEGMENT_FORMAT = 2
+
 /** The header of a segment; written twice, so that one damaged copy does not lose the segment. */
 export interface SegmentHeader {
-  readonly format: 1
+  readonly format: typeof SEGMENT_FORMAT
   readonly instance: string
   readonly epoch: string
   /** Numbers of the first record that follows. */
@@ -294,5 +297,8 @@ export interface SegmentHeader {
 export const headerOf = (frame: StoredFrame): SegmentHeader | null => {
   if (frame.topic !== 'header') return null
   const header = JSON.parse(frame.data) as SegmentHeader
-  return header.format === 1 ? header : null
+  return header.format === SEGMENT_FORMAT ? header : null
 }
+
+/** Whether it is the header of a segment of another format. */
+export const isOfOtherFormat = (frame: StoredFrame): boolean => frame.topic === 'header' && headerOf(frame) === null

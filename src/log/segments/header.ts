@@ -1,12 +1,15 @@
 // The head of a segment file.
 import { type Files, nodeFiles } from '../files.ts'
+import { EarlierRecords } from '../port.ts'
 import {
   type FrameNumbers,
   frameBound,
   headerOf,
+  isOfOtherFormat,
   nextFrame,
   readFrame,
   type SegmentHeader,
+  type StoredFrame,
   writeFrame,
 } from './frame.ts'
 import type { CarriedFrame } from './writer.ts'
@@ -15,13 +18,27 @@ const HEADER_BYTES = 4 * 1024
 
 /** The header of a segment, from whichever of its copies is whole; null when none is. */
 export const readSegmentHeader = (path: string, files: Files = nodeFiles): SegmentHeader | null => {
+  const frame = firstFrame(path, files)
+  return frame === null ? null : headerOf(frame)
+}
+
+/** Throws EarlierRecords for a segment of another format: the records in it are those of an earlier build. */
+export const refuseOtherFormat = (path: string, files: Files = nodeFiles): void => {
+  const frame = firstFrame(path, files)
+  if (frame === null || !isOfOtherFormat(frame)) return
+  throw new EarlierRecords(
+    `${path} holds records of an earlier build, which this one cannot read: start with a new data folder, or remove ` +
+      'this spool once that build has shipped all of it',
+  )
+}
+
+const firstFrame = (path: string, files: Files): StoredFrame | null => {
   const descriptor = files.open(path)
   try {
     const buffer = Buffer.alloc(HEADER_BYTES)
     const bytes = files.read(descriptor, buffer, 0, buffer.length, 0)
     const first = readFrame(buffer, 0, bytes)
-    const frame = typeof first === 'object' ? first : nextFrame(buffer, 0, bytes)
-    return frame === null ? null : headerOf(frame)
+    return typeof first === 'object' ? first : nextFrame(buffer, 0, bytes)
   } finally {
     files.close(descriptor)
   }

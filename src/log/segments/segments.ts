@@ -15,7 +15,7 @@ export {
   type StoredFrame,
 } from './frame.ts'
 export { type FrameSubject, MOST_READ } from './frame-subject.ts'
-export { readSegmentHeader } from './header.ts'
+export { readSegmentHeader, refuseOtherFormat } from './header.ts'
 export { framesIn } from './packed-frames.ts'
 export { pageCacheHintsOf } from './page-cache-hints.ts'
 export { SegmentReader } from './reader.ts'

@@ -5,7 +5,7 @@ import { failpoint } from '../../lib/process/failpoints.ts'
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import { type Files, nodeFiles, removeQuietly, writeWhole } from '../files.ts'
 import { addFrame, type Batch, emptyBatch, restOf, type Sealed, sealedAsItIs, wholeOf } from './batch.ts'
-import type { SegmentHeader, SpoolTopic } from './frame.ts'
+import { SEGMENT_FORMAT, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { subjectOf } from './frame-subject.ts'
 import { segmentHead } from './header.ts'
 import { BatchPacker } from './pack.ts'
@@ -276,7 +276,7 @@ export class SegmentWriter {
     const carried = [...this.deps.carried()]
     const unsynced = this.unsynced[0]?.first.record
     const header: SegmentHeader = {
-      ...{ format: 1, instance, epoch, ...first, carried: carried.length, copies: 2, at_ms: nowMs() },
+      ...{ format: SEGMENT_FORMAT, instance, epoch, ...first, carried: carried.length, copies: 2, at_ms: nowMs() },
       ...(unsynced !== undefined && { unsynced }),
     }
     const head = segmentHead(header, carried)

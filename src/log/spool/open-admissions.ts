@@ -38,7 +38,7 @@ interface Tracked extends OpenAdmission {
 
 export const NO_ATTEMPTS: readonly string[] = []
 
-const ADMISSION = '"admission":"'
+const ADMISSION = '"admission":'
 const ID = '"id":"'
 
 /** The string value after the first `prefix`. Inside JSON strings quotes are escaped, so only real properties match. */
@@ -49,15 +49,18 @@ const textAfter = (json: string, prefix: string): string | null => {
 }
 
 /**
- * The admission that a settlement names. Parses only when the name occurs twice: `raw_usage` is the provider's text.
+ * The admission that a settlement names, by its sequence where both are of one process start (`idPrefix`: of the
+ * settlement's id). Parses only settlements with such a member: those of refusals have none.
  */
-const admissionOf = (json: string): string | null => {
-  const first = json.indexOf(ADMISSION)
-  if (first === -1) return null
-  if (json.indexOf(ADMISSION, first + ADMISSION.length) === -1) return textAfter(json, ADMISSION)
+const admissionOf = (json: string, idPrefix: string): RecordId | null => {
+  if (!json.includes(ADMISSION)) return null
   const { admission } = JSON.parse(json) as { admission?: unknown }
+  if (typeof admission === 'number') return `${idPrefix}${admission}`
   return typeof admission === 'string' ? admission : null
 }
+
+/** `<instance>.<epoch>.` of the id of a record. */
+const prefixOf = (recordId: RecordId): string => recordId.slice(0, recordId.lastIndexOf('.') + 1)
 
 /** Records that add to the attempts of a request after its admission. */
 const isAttempt = (type: string): boolean => type === 'request.attempted' || type === 'request.extended'
@@ -109,7 +112,7 @@ export class OpenAdmissions {
   observe(type: string, recordId: RecordId, subject: string, atMs: number, data: string): void {
     if (type === 'request.admitted') this.admitted(recordId, subject, atMs, data)
     else if (type === 'request.settled') {
-      const admission = admissionOf(data)
+      const admission = admissionOf(data, prefixOf(recordId))
       if (admission !== null) this.settled(admission)
     } else if (isAttempt(type)) {
       let tracked = this.byRequest.get(textAfter(data, ID) ?? '') ?? null
@@ -119,8 +122,8 @@ export class OpenAdmissions {
   }
 
   /** A settlement that was read at start. Every carried copy of its admission from here on is older. */
-  settledBefore(data: string): void {
-    const admission = admissionOf(data)
+  settledBefore(recordId: RecordId, data: string): void {
+    const admission = admissionOf(data, prefixOf(recordId))
     if (admission === null) return
     this.settledIds.add(admission)
     this.settled(admission)

@@ -1,7 +1,7 @@
 // The spool of one process: its records are on disk before their callers get a result.
 import { randomBytes } from 'node:crypto'
 import { type Files, nodeFiles } from '../files.ts'
-import type { SpoolTopic } from '../segments/segments.ts'
+import { listSegments, refuseOtherFormat, type SpoolTopic } from '../segments/segments.ts'
 import { type ClaimedSpool, claimFreeSpools, claimSpool } from './directory.ts'
 import { FileSpool } from './file-spool.ts'
 import { syncSegments } from './left-unsynced.ts'
@@ -78,7 +78,7 @@ export interface LocalSpool extends Spool {
 
 /**
  * Claims the lowest-numbered free spool under `dataDir` (or makes the next), recovers it, and opens it for this
- * process.
+ * process. Throws EarlierRecords where an earlier build wrote it.
  */
 export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
   openClaimed(claimSpool(options.dataDir, options.files), options)
@@ -107,6 +107,8 @@ const openClaimed = async (claimed: ClaimedSpool, options: SpoolOptions): Promis
   // Embedded, the segments are the log.
   const isHost = durability === 'host' || (durability === 'log' && keeping.until === 'projected')
   try {
+    const [oldest] = listSegments(claimed.directory, files)
+    if (oldest !== undefined) refuseOtherFormat(oldest.path, files)
     const refusedSyncs = isHost ? await syncSegments(claimed.directory, files) : 0
     const epoch = newEpoch?.() ?? randomBytes(8).toString('hex')
     return new FileSpool(claimed, epoch, isHost ? { ...options, durability: 'host' } : options, refusedSyncs)

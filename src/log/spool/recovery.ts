@@ -24,6 +24,7 @@ import type { Watermark } from './backlog.ts'
 import { furthestWatermark, readWatermark, setAside } from './directory.ts'
 import type { SpoolKeeping } from './open.ts'
 import { OpenAdmissions } from './open-admissions.ts'
+import type { RecordId } from './port.ts'
 
 export interface Recovered {
   readonly next: Counters
@@ -134,7 +135,8 @@ const readBefore = (
     for (const frame of framesOf(scan)) {
       if (frame.topic === 'carried' || frame.topic === 'header') continue
       passed(next, frame.topic, frame)
-      if (frame.topic === 'requests' && frame.type === 'request.settled') open.settledBefore(frame.data)
+      if (header === null || frame.topic !== 'requests' || frame.type !== 'request.settled') continue
+      open.settledBefore(recordIdOf(header, frame), frame.data)
     }
     // A segment that begins with this record may be a copy of the end of the previous one.
     if (header !== null && header.record < from) return
@@ -205,19 +207,14 @@ const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
     if (frame.topic === 'header') continue
     passed(next, frame.topic, frame)
     if (frame.topic !== 'requests' || header === null) continue
-    if (frame.type === 'request.settled') {
-      open.settledBefore(frame.data)
-      continue
-    }
-    open.observe(
-      frame.type,
-      `${header.instance}.${header.epoch}.${frame.sequence}`,
-      frame.subject,
-      frame.atMs,
-      frame.data,
-    )
+    const recordId = recordIdOf(header, frame)
+    if (frame.type === 'request.settled') open.settledBefore(recordId, frame.data)
+    else open.observe(frame.type, recordId, frame.subject, frame.atMs, frame.data)
   }
 }
+
+const recordIdOf = ({ instance, epoch }: SegmentHeader, { sequence }: Frame): RecordId =>
+  `${instance}.${epoch}.${sequence}`
 
 /** Marks the numbers of a record as used. */
 const passed = (next: Counters, topic: SpoolTopic, { record, offset }: Frame): void => {

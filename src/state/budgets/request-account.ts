@@ -2,8 +2,8 @@
 // attempt under way may cost. Plain numbers, and one object for each request and account: amounts as objects take a
 // large share of a request's time.
 import { rest, sum } from '../../domain/budgets/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
 import type { Lease, LeaseCharge, LeaseSums } from '../../domain/budgets/lease.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budgets/recorded-parts.ts'
 import type { Bound, Cost } from './attempt-bounds.ts'
 import type { Draw } from './lease-requests.ts'
 import type { OpenAccount } from './open-account.ts'

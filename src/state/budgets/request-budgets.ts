@@ -2,7 +2,7 @@
 // together. A reservation is released only behind a record that no longer names it: what a crash leaves open never adds
 // up to more than the leases held.
 import type { Limits } from '../../domain/budgets/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
+import type { BudgetCharge, BudgetPart } from '../../domain/budgets/recorded-parts.ts'
 import type { ApplicableBudget, TenantBudgets } from './applicable.ts'
 import { type Bound, type BudgetRefusal, type Cost, refusalOf } from './attempt-bounds.ts'
 import { TAKEN, type Taken } from './lease-requests.ts'

@@ -212,12 +212,12 @@ export class LogHistory {
     return offset === null ? null : this.#recordAt(offset)
   }
 
-  /** Record of the decision `id`: of several copies the one that counted, else the newest. */
+  /** Record of the decision whose id begins with `id`: of several copies the one that counted, else the newest. */
   async #recordOf(id: string): Promise<LogRecord | null> {
     let found: LogRecord | null = null
     for (const offset of this.#index.candidates(id)) {
       const record = await this.#recordAt(offset)
-      if (record?.value == null || sha256Hex(record.value) !== id) continue
+      if (record?.value == null || !sha256Hex(record.value).startsWith(id)) continue
       if (this.#index.verdict(offset) === 'counted') return record
       found ??= record
     }

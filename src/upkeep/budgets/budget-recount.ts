@@ -3,7 +3,10 @@
 import { committed, overrunOf, spentOf } from '../../domain/budgets/account.ts'
 import { AccountBook } from '../../domain/budgets/account-book.ts'
 import { isEqual, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
-import type { BudgetCharge, BudgetEvent } from '../../domain/budgets/budget-events.ts'
+import type { BudgetEvent } from '../../domain/budgets/budget-events.ts'
+import { chargeOf } from '../../domain/budgets/recorded-parts.ts'
+import type { RequestSettled } from '../../domain/events/request.ts'
+import { admissionIdOf } from '../../domain/events/request-reading.ts'
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import { yieldToEventLoop } from '../../lib/event-loop/yield-to-event-loop.ts'
 import { readEnvelope } from '../../log/envelope.ts'
@@ -134,17 +137,10 @@ export class Outcomes {
     if (!Buffer.from(value.buffer, value.byteOffset, value.length).includes(this.#needle)) return
     const envelope = readEnvelope(value)
     if (envelope?.type !== SETTLED) return
-    const {
-      id,
-      admission,
-      budget = [],
-    } = envelope.data as {
-      id: string
-      admission: string | null
-      budget?: readonly BudgetCharge[]
-    }
-    const charges = budget.filter((each) => each.account === this.account)
-    const name = admission ?? id
+    const { id, admission, budget = [] } = envelope.data as Pick<RequestSettled, 'id' | 'admission' | 'budget'>
+    const writer = `${envelope.instance}.${envelope.epoch}`
+    const charges = budget.filter((each) => each.account === this.account).map((each) => chargeOf(each, writer))
+    const name = admissionIdOf(admission, writer) ?? id
     if (charges.length === 0 || this.#settled.has(name)) return
     this.#settled.add(name)
     for (const { nano_usd, tokens, overrun_nano_usd = 0 } of charges)

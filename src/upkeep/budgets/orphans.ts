@@ -1,12 +1,8 @@
 // Requests that a crash left open: admitted, never settled. A start settles them as `orphaned`, at the reserved worst
 // case of every attempt that was recorded.
-import {
-  type AttemptSummary,
-  RequestAdmitted,
-  RequestAttempted,
-  RequestExtended,
-  type RequestSettled,
-} from '../../domain/events/request.ts'
+import { type BudgetPart, partOf } from '../../domain/budgets/recorded-parts.ts'
+import { RequestAdmitted, RequestAttempted, RequestExtended, type RequestSettled } from '../../domain/events/request.ts'
+import { type AttemptSummary, arrivalOf, factsOf, settledRecord } from '../../domain/events/request-reading.ts'
 import { sleep } from '../../lib/event-loop/sleep.ts'
 import { TypeCompiler } from '../../lib/schema/schema.ts'
 import { type Appended, type LocalSpool, type OpenAdmission, SpoolClosed } from '../../log/spool/spool.ts'
@@ -31,7 +27,8 @@ export interface OrphanReport {
  * on (`signal`). With `log.durability: log` the own spool's sender must run already.
  */
 export const settleOrphans = async (spool: LocalSpool, signal?: AbortSignal): Promise<OrphanReport> => {
-  const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open) }))
+  const writer = `${spool.instance}.${spool.epoch}`
+  const settlements = spool.openAtStart.map((open) => ({ open, settled: orphanOf(open, writer) }))
   const readable = settlements.filter(({ settled }) => settled !== null)
   await Promise.all(
     readable.map(({ open, settled }) => settleInSpool(spool, open.subject, JSON.stringify(settled), signal)),
@@ -75,23 +72,26 @@ const standsInSpool = async (error: unknown, signal?: AbortSignal): Promise<Appe
 }
 
 /**
- * The settlement of an admission that no process will settle otherwise. Null when the admission is not readable. Pure.
+ * The settlement of an admission that no process will settle otherwise; `writer` writes it (`<instance>.<epoch>`). Null
+ * when the admission is not readable. Pure.
  */
-export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
+export const orphanOf = (open: OpenAdmission, writer: string): RequestSettled | null => {
   const admitted: unknown = JSON.parse(open.data)
   if (!admittedSchema.Check(admitted)) return null
+  const atMs = arrivalOf(admitted)
+  if (atMs === null) return null
   const later = open.attempts.map((text): unknown => JSON.parse(text))
   const further = later.filter((each) => attemptedSchema.Check(each))
+  const first = { ...admitted, n: 1, model: admitted.model ?? admitted.requested_model ?? '' }
   // A further attempt carries everything that an extension carries, and more.
-  const records = [{ ...admitted, n: 1 }, ...later.filter((each) => extendedSchema.Check(each))]
-  const last = further.at(-1) ?? admitted
+  const records = [first, ...later.filter((each) => extendedSchema.Check(each))]
+  const last = further.at(-1) ?? first
   const cost = worstCase(records)
-  // Each record carries what the whole request may cost: the last one holds.
-  const { budget } = records.findLast((each) => each.budget !== undefined) ?? {}
-  return {
-    ...factsOf(admitted),
+  const attempts = [first, ...further].slice(0, MOST_ATTEMPTS)
+  const settlement = {
+    ...factsOf(admitted, atMs, tenantOf(open.subject)),
     admission: open.recordId,
-    outcome: 'orphaned',
+    outcome: 'orphaned' as const,
     status: 500,
     error_code: 'internal_error',
     provider: last.provider,
@@ -99,24 +99,47 @@ export const orphanOf = (open: OpenAdmission): RequestSettled | null => {
     routed_model: last.model,
     model_id: last.model_id,
     fallback_used: further.length > 0,
-    cache_hit: false,
-    attempts: [{ n: 1, provider: admitted.provider, model: admitted.model }, ...further]
-      .slice(0, 64)
-      .map(orphanedAttempt),
-    finish_reason: null,
-    prompt_tokens: null,
-    completion_tokens: null,
-    cached_prompt_tokens: null,
-    reasoning_tokens: null,
-    raw_usage: null,
+    attempts: attempts.map(orphanedAttempt),
     cost_nano_usd: cost,
-    cost_basis: cost === null ? 'unpriced' : 'estimated',
-    price_version: null,
+    cost_basis: cost === null ? ('unpriced' as const) : ('estimated' as const),
     // It was not measured, and the time until the restart would not describe the provider.
     latency_ms: 0,
-    ttft_ms: null,
-    ...(budget === undefined ? {} : { budget }),
+    budget: reservedIn(records, open.recordId),
   }
+  return settledRecord({ ...UNKNOWN, ...settlement }, writer)
+}
+
+/** What a process that died took with it. */
+const UNKNOWN = {
+  cache_hit: false,
+  finish_reason: null,
+  prompt_tokens: null,
+  completion_tokens: null,
+  cached_prompt_tokens: null,
+  cache_write_tokens: null,
+  reasoning_tokens: null,
+  raw_usage: null,
+  price_version: null,
+  ttft_ms: null,
+  plan: null,
+  shaping: [],
+  planned_ms: null,
+  admitted_ms: null,
+}
+
+const MOST_ATTEMPTS = 64
+
+/** The subject is the tenant and the instance; without a tenant, the gateway called by itself. */
+const tenantOf = (subject: string): string | null => {
+  const tenantId = subject.slice(0, subject.indexOf('/'))
+  return tenantId === '' ? null : tenantId
+}
+
+/** Each record carries what the whole request may cost: the last one holds. */
+const reservedIn = (records: readonly Pick<RequestAdmitted, 'budget'>[], recordId: string): BudgetPart[] => {
+  const holder = recordId.slice(0, recordId.lastIndexOf('.'))
+  const { budget = [] } = records.findLast((each) => each.budget !== undefined) ?? {}
+  return budget.map((part) => partOf(part, holder))
 }
 
 const orphanedAttempt = ({ n, provider, model }: { n: number; provider: string; model: string }): AttemptSummary => ({
@@ -131,32 +154,12 @@ const orphanedAttempt = ({ n, provider, model }: { n: number; provider: string; 
 })
 
 /** What all attempts reserved together, by the last record of each; null as soon as one of them has no price. */
-const worstCase = (records: readonly { n: number; reserved_nano_usd: number | null }[]): number | null => {
+const worstCase = (records: readonly { n: number; reserved_nano_usd?: number }[]): number | null => {
   const reserved = new Map(records.map((each) => [each.n, each.reserved_nano_usd]))
   let sum = 0
   for (const nanoUsd of reserved.values()) {
-    if (nanoUsd === null) return null
+    if (nanoUsd === undefined) return null
     sum += nanoUsd
   }
   return sum
 }
-
-const factsOf = (admitted: RequestAdmitted) => ({
-  id: admitted.id,
-  request_id: admitted.request_id,
-  trace_id: admitted.trace_id,
-  at_ms: admitted.at_ms,
-  tenant_id: admitted.tenant_id,
-  key_id: admitted.key_id,
-  requested_model: admitted.requested_model,
-  endpoint: admitted.endpoint,
-  policy_id: admitted.policy_id,
-  strategy: admitted.strategy,
-  stream: admitted.stream,
-  user: admitted.user,
-  task: admitted.task,
-  revision: admitted.revision,
-  frame: admitted.frame,
-  seed: admitted.seed,
-  ...(admitted.purpose === undefined ? {} : { purpose: admitted.purpose }),
-})

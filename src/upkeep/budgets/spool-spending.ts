@@ -1,7 +1,8 @@
 // What the outcomes of a spool charge to budgets, and from which record on it has to be read again.
 import { type Amount, isNothing, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
-import type { BudgetCharge } from '../../domain/budgets/budget-events.ts'
 import { overrunIn } from '../../domain/budgets/lease.ts'
+import { chargeOf } from '../../domain/budgets/recorded-parts.ts'
+import type { RequestSettled } from '../../domain/events/request.ts'
 import { LogReplaced } from '../../log/port.ts'
 import { listSegments, readSegmentHeader, SegmentReader, type SpoolRecord } from '../../log/segments/segments.ts'
 import { type LocalSpool, readWatermark, writeWatermark } from '../../log/spool/spool.ts'
@@ -82,11 +83,13 @@ const seek = (cursor: SegmentReader, record: number): boolean => {
   }
 }
 
-type Outcome = Pick<SpoolRecord, 'record' | 'data' | 'atMs'>
+type Outcome = Pick<SpoolRecord, 'record' | 'data' | 'atMs' | 'instance' | 'epoch'>
 
-const add = (sums: SpentByHolder, { record, data, atMs }: Outcome, reported: ReportedOrphans): void => {
-  const { tenant_id, budget } = JSON.parse(data) as { tenant_id?: string; budget?: readonly BudgetCharge[] }
-  for (const charge of budget ?? []) {
+const add = (sums: SpentByHolder, outcome: Outcome, reported: ReportedOrphans): void => {
+  const { record, data, atMs, instance, epoch } = outcome
+  const { tenant_id, budget = [] } = JSON.parse(data) as Pick<RequestSettled, 'tenant_id' | 'budget'>
+  for (const recorded of budget) {
+    const charge = chargeOf(recorded, `${instance}.${epoch}`)
     const accounts = sums.get(charge.holder) ?? new Map<string, Sums>()
     sums.set(charge.holder, accounts)
     const spent = reported.spent.get(charge.holder)?.get(charge.account)

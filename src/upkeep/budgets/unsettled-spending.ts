@@ -1,7 +1,13 @@
 // What a dead instance may have spent of budgets and did not report, as far as the requests topic has it: outcomes that
 // it shipped, and requests that it left open.
 import { type Amount, minus, most, NO_AMOUNT, plus } from '../../domain/budgets/amount.ts'
-import type { BudgetCharge, BudgetPart } from '../../domain/budgets/budget-events.ts'
+import {
+  type BudgetCharge,
+  type BudgetPart,
+  chargeOf,
+  partOf,
+  type RecordedCharge,
+} from '../../domain/budgets/recorded-parts.ts'
 import { envelopeOf } from '../../log/envelope.ts'
 import type { EventLog, LogRecord } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
@@ -29,7 +35,7 @@ export const beyondReported = (
 
 interface Spending {
   readonly id: string
-  readonly budget?: readonly (BudgetPart | BudgetCharge)[]
+  readonly budget?: readonly RecordedCharge[]
 }
 
 class Reading {
@@ -50,11 +56,15 @@ class Reading {
     return false
   }
 
-  take(type: string, { id, budget }: Spending): void {
+  /** `writer`: instance and epoch of the record, `<instance>.<epoch>`. */
+  take(type: string, { id, budget }: Spending, writer: string): void {
     if (type === 'request.settled') {
       this.#open.delete(id)
-      for (const charge of (budget ?? []) as readonly BudgetCharge[]) this.#charge(charge)
-    } else if (budget !== undefined) this.#open.set(id, budget)
+      for (const charge of budget ?? []) this.#charge(chargeOf(charge, writer))
+    } else if (budget !== undefined) {
+      const parts = budget.map((part) => partOf(part, writer))
+      this.#open.set(id, parts)
+    }
   }
 
   end(): UnsettledSums {
@@ -109,5 +119,7 @@ const take = (reading: Reading, partition: number, record: LogRecord, subject: s
   if (record.key !== subject) return
   const envelope = envelopeOf(record)
   if (envelope?.instance !== instance || reading.isRepeat(partition, envelope.epoch, envelope.sequence)) return
-  if (envelope.type.startsWith('request.')) reading.take(envelope.type, envelope.data as Spending)
+  if (envelope.type.startsWith('request.')) {
+    reading.take(envelope.type, envelope.data as Spending, `${envelope.instance}.${envelope.epoch}`)
+  }
 }

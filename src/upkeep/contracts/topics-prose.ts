@@ -9,12 +9,13 @@ export const READING = `## Reading right
 3. **Offsets.** Keep yours in the same transaction as your results, and drop records below what you have: then a crash of your consumer neither loses nor doubles anything. Offsets grow by one without holes, except where a compacted topic or a transaction marker leaves one.
 4. **Time.** \`time\` and \`at_ms\` are the writer's clock; the timestamp of the record is the broker's (LogAppendTime). Outcomes arrive after the request ended, and later when the brokers were away: a day is complete only some time after it ended.
 5. **Retention.** What is older than the topic keeps is gone. A consumer whose offset is below the first one of the partition has lost records and should say so. On the \`embedded\` log there are no topics to connect to; use the admin API.
-6. **Money** is in whole nano-USD (\`cost_nano_usd\`; 1 USD is 1,000,000,000): add it up as integers. \`null\` is not zero: the price was not known (\`cost_basis\` \`unpriced\`).
-7. **Compression** of batches of eight records or more is LZ4, where the settings of Gatelog do not say otherwise (\`log.kafka.compression\`), and whatever a broker makes of it that is set to another (\`compression.type\`). Kafka’s own clients read it; kafka-python needs the package \`lz4\`, and kafkajs a reader such as [lz4.ts](../examples/consumers/typescript/lz4.ts).
+6. **Money** is in whole nano-USD (\`cost_nano_usd\`; 1 USD is 1,000,000,000): add it up as integers. An absent cost is not zero: the price was not known (\`cost_basis\` \`unpriced\`).
+7. **Absent members** of the records of requests say nothing: no value, \`false\`, an empty list, a zero that means none. What that is stands with each member. Ids of decisions and revisions of rows are their first 16 digits there.
+8. **Compression** of batches of eight records or more is LZ4, where the settings of Gatelog do not say otherwise (\`log.kafka.compression\`), and whatever a broker makes of it that is set to another (\`compression.type\`). Kafka’s own clients read it; kafka-python needs the package \`lz4\`, and kafkajs a reader such as [lz4.ts](../examples/consumers/typescript/lz4.ts).
 
 ### The outcome of a request
 
-\`request.admitted\`, then perhaps \`request.attempted\` and \`request.extended\`, then \`request.settled\`, which repeats the facts of the admission: to count requests, tokens and cost, read \`request.settled\` alone.
+\`request.admitted\`, then perhaps \`request.attempted\` and \`request.extended\`, then \`request.settled\`, which stands for itself: tenant, key, models, provider, policy, tokens, cost and times. To count requests, tokens and cost, read \`request.settled\` alone. The inputs of the plan stand in the admission, and in the settlement of a request that was planned and not admitted.
 
 - One request (\`data.id\`) has one outcome: its **first** settlement in the partition. A second one (a crash between, and another process that closed it as \`orphaned\`) does not count. So: keep the first by \`data.id\`, ignore later ones.
 - \`request_id\` is the client's own label and repeats: never join or drop by it.

@@ -1,8 +1,9 @@
 // One day of outcomes as a gateway records them, written to a separate spool. The rows that the worker projects from it
 // are repeated for many days.
-import type { AttemptSummary, RequestSettled } from '../../../src/domain/events/request.ts'
+import type { RequestAdmitted } from '../../../src/domain/events/request.ts'
+import type { AttemptSummary, Settlement } from '../../../src/domain/events/request-reading.ts'
 import { openSpool } from '../../../src/log/spool/open.ts'
-import { admitted, settled } from '../../projections/support.ts'
+import { admitted, plan, settled } from '../../projections/support.ts'
 import type { BenchModel, World } from './world.ts'
 
 export const DAY_MS = 86_400_000
@@ -24,7 +25,7 @@ const uuid = (atMs: number, serial: number): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7${(serial % 4_096).toString(16).padStart(3, '0')}-8a5c-${serial.toString(16).padStart(12, '0')}`
 }
 
-type Ending = Pick<RequestSettled, 'outcome' | 'status' | 'error_code'>
+type Ending = Pick<Settlement, 'outcome' | 'status' | 'error_code'>
 /** Shares of a thousand. */
 const ENDINGS: readonly (readonly [share: number, Ending])[] = [
   [940, { outcome: 'success', status: 200, error_code: null }],
@@ -59,6 +60,29 @@ const attempt = (n: number, { name, provider }: BenchModel, outcome: AttemptSumm
   ...(outcome === 'error' ? { cost_nano_usd: 0, cost_basis: 'estimated' as const } : {}),
 })
 
+type Shared = Pick<
+  Settlement,
+  'request_id' | 'key_id' | 'requested_model' | 'policy_id' | 'endpoint' | 'user' | 'stream'
+>
+type Called = Pick<RequestAdmitted, 'provider' | 'provider_id' | 'model_id'>
+
+/** What a gateway writes of it: nothing that its id says, and no null. */
+const admission = (id: string, facts: Shared & Called, seed: number): RequestAdmitted => {
+  const { request_id, key_id, requested_model, policy_id, endpoint, user, stream, ...called } = facts
+  const { provider, provider_id, model_id } = called
+  return admitted(id, {
+    ...{ provider, provider_id, model_id, at_ms: undefined },
+    ...(request_id === id ? {} : { request_id }),
+    ...(key_id === null ? {} : { key_id }),
+    ...(requested_model === null ? {} : { requested_model }),
+    ...(policy_id === null ? {} : { policy_id }),
+    ...(endpoint === null ? {} : { endpoint }),
+    ...(user === null ? {} : { user }),
+    ...(stream ? { stream } : {}),
+    plan: { ...plan, seed, text_bytes: 900, messages: 3, prompt_bytes: 1_200 },
+  })
+}
+
 interface Written {
   readonly id: string
   readonly tenant: string
@@ -92,11 +116,9 @@ const outcomeOf = (serial: number, atMs: number, world: World, random: () => num
     endpoint: random() < 0.2 ? pick(world.endpoints) : null,
     user: user === null ? null : Bun.SHA256.hash(`user ${user}`, 'hex').slice(0, 32),
     stream,
-    seed: Math.floor(random() * 2 ** 31),
   }
   const called = { model_id: model.id, provider_id: model.provider.id, provider: model.provider.name }
-  const candidates = world.models.slice(0, 3).map((each): [string, string, string] => [each.provider.id, each.id, ''])
-  const decision = { source: 'tenant', text_bytes: 900, messages: 3, prompt_bytes: 1_200, projected: [1, 2, 3] }
+  const seed = Math.floor(random() * 2 ** 31)
   const nobody = { provider: null, provider_id: null, model_id: null, routed_model: null, attempts: [] }
   const nothing = { prompt_tokens: null, completion_tokens: null, cost_nano_usd: 0, cost_basis: 'none' as const }
   const ended = outcome === 'success' ? 'success' : outcome === 'error' ? 'error' : (outcome as 'canceled')
@@ -115,15 +137,12 @@ const outcomeOf = (serial: number, atMs: number, world: World, random: () => num
   return {
     id,
     tenant: tenant.id,
-    admission: isDenied
-      ? null
-      : JSON.stringify(admitted(id, { ...shared, ...called, candidates, decision, model: model.name })),
+    admission: isDenied ? null : JSON.stringify(admission(id, { ...shared, ...called }, seed)),
     settlement: (admission) =>
       JSON.stringify(
         settled(id, {
           ...{ ...shared, ...ending, ...of, admission },
           latency_ms: isDenied ? 2 : latencyMs,
-          timings: { planned_ms: 1, admitted_ms: 2 },
         }),
       ),
     feedback:

@@ -10,11 +10,11 @@ import { activeBuild } from '../../../projections/builds.ts'
 import { openDatabase } from '../../../projections/database.ts'
 import { closeDays } from '../../../projections/usage/close.ts'
 import { buildFigures } from '../../../projections/verify.ts'
-import type { AttemptSummary } from '../../../src/domain/events/request.ts'
+import type { AttemptSummary } from '../../../src/domain/events/request-reading.ts'
 import { embeddedLog } from '../../../src/log/embedded/log.ts'
 import { openSpool } from '../../../src/log/spool/open.ts'
 import { startEmbeddedPostgres } from '../../../src/upkeep/postgres/embedded-postgres.ts'
-import { admitted, settled } from '../../projections/support.ts'
+import { admitted, plan, settled } from '../../projections/support.ts'
 import { eventually } from '../../services/eventually.ts'
 import { silent } from '../../services/postgres.ts'
 
@@ -72,37 +72,28 @@ const outcome = (serial: number, atMs: number, origin: string, random: () => num
   const fails = random() < 0.05
   const retried = !fails && random() < 0.05
   const latencyMs = Math.round(80 * 20 ** random())
-  const shared = {
-    request_id: id,
-    trace_id: id.slice(4).replaceAll('-', ''),
-    at_ms: atMs,
-    tenant_id: tenant,
+  const first = {
     key_id: `key_${uuid(START_MS, 3 * tenantSerial + pick(3))}`,
     requested_model: `model-${model}`,
     model_id: `mod_${uuid(START_MS, model)}`,
     provider_id: `prov_${uuid(START_MS, model % PROVIDERS)}`,
     provider,
-    seed: Math.floor(random() * 2 ** 31),
   }
-  const candidates = [0, 1, 2].map((at): [string, string, string] => [
-    `prov_${uuid(START_MS, at)}`,
-    `mod_${uuid(START_MS, model)}`,
-    '',
-  ])
-  const decision = {
-    source: 'tenant',
-    text_bytes: 900,
-    messages: 3,
-    prompt_bytes: 1_200,
-    projected: [1_000, 2_000, 3_000],
+  const shared = {
+    request_id: id,
+    trace_id: id.slice(4).replaceAll('-', ''),
+    at_ms: atMs,
+    tenant_id: tenant,
+    ...first,
   }
+  const seed = Math.floor(random() * 2 ** 31)
   const attempts = [
     ...(retried ? [attempt(1, 'provider-0', `model-${model}`, true)] : []),
     attempt(retried ? 2 : 1, provider, `model-${model}`, fails),
   ]
   return {
     tenant,
-    admission: JSON.stringify(admitted(id, { ...shared, candidates, decision, model: `model-${model}` })),
+    admission: JSON.stringify(admitted(id, { ...first, at_ms: undefined, plan: { ...plan, seed } })),
     settlement: JSON.stringify(
       settled(id, {
         ...shared,
@@ -118,7 +109,6 @@ const outcome = (serial: number, atMs: number, origin: string, random: () => num
         cost_nano_usd: Math.floor(random() * 20_000_000),
         latency_ms: latencyMs,
         ttft_ms: Math.round(latencyMs / 4),
-        timings: { planned_ms: 1, admitted_ms: 2 },
       }),
     ),
   }

@@ -1,6 +1,7 @@
 // What the requests topic charges to each `X-Request-ID`, read from the topic itself and not through a gateway.
 // Compared with the upstream's bill, it names the requests that no budget was charged for.
 import type { RequestSettled } from '../../../src/domain/events/request.ts'
+import { admissionIdOf } from '../../../src/domain/events/request-reading.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
@@ -25,9 +26,10 @@ export const uncharged = async (rig: Rig): Promise<Uncharged[]> => {
     const { request_id: user, budget, admission } = (envelope?.data ?? {}) as Partial<RequestSettled>
     if (envelope === null || !user) return
     records.set(user, [...(records.get(user) ?? []), new TextDecoder().decode(value!)])
-    if (envelope.type !== 'request.settled' || settled.has(admission ?? envelope.id)) return
-    settled.add(admission ?? envelope.id)
-    const nanoUsd = (budget ?? []).reduce((sum, each) => sum + each.nano_usd, 0)
+    const name = admissionIdOf(admission, `${envelope.instance}.${envelope.epoch}`) ?? envelope.id
+    if (envelope.type !== 'request.settled' || settled.has(name)) return
+    settled.add(name)
+    const nanoUsd = (budget ?? []).reduce((sum, each) => sum + (each.nano_usd ?? 0), 0)
     charged.set(user, (charged.get(user) ?? 0) + nanoUsd)
   }
   for (const partition of await log.partitions(TOPICS.requests.name)) {

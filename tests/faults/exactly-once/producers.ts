@@ -1,5 +1,5 @@
 // Outcomes as instances write them, and the producers' own books of them.
-import type { RequestSettled } from '../../../src/domain/events/request.ts'
+import type { Settlement } from '../../../src/domain/events/request-reading.ts'
 import { MAX_APPEND_BYTES, MAX_APPEND_RECORDS } from '../../../src/log/append-limits.ts'
 import { writeEnvelope } from '../../../src/log/envelope.ts'
 import { type EventLog, IndefiniteAppend, LogUnavailable, type NewRecord } from '../../../src/log/port.ts'
@@ -45,7 +45,7 @@ const add = <Key>(sums: Map<Key, number>, key: Key, value: number) => sums.set(k
 export const requestId = (index: number): string => `req_${index}`
 
 /** The days follow each other; every twentieth outcome is of an earlier one, which may be closed by then. */
-const outcomeOf = (index: number, all: number): { readonly id: string; readonly more: Partial<RequestSettled> } => {
+const outcomeOf = (index: number, all: number): { readonly id: string; readonly more: Partial<Settlement> } => {
   const day = Math.min(DAYS - 1, Math.floor((index * DAYS) / all))
   const dayMs = FIRST_DAY_MS + (index % 20 === 0 ? Math.floor(day / 2) : day) * DAY_MS
   return {
@@ -66,7 +66,7 @@ const outcomeOf = (index: number, all: number): { readonly id: string; readonly 
   }
 }
 
-const note = (books: Books, more: Partial<RequestSettled>) => {
+const note = (books: Books, more: Partial<Settlement>) => {
   books.outcomes++
   books.promptTokens += more.prompt_tokens!
   books.completionTokens += more.completion_tokens!

@@ -1,57 +1,53 @@
 // Compares an explanation with what was decided: the records of the request log, and the debug block that the client
 // received.
-import type { RequestAdmitted, RequestSettled } from '../../../src/domain/events/request.ts'
+import type { PlanRecord, RequestAdmitted, RequestSettled } from '../../../src/domain/events/request.ts'
+import { decisionName } from '../../../src/domain/events/request-reading.ts'
 import type { Sent } from './requests.ts'
 
 type Body = Record<string, unknown>
 interface Shown {
-  readonly provider_id: string
   readonly model_id: string
   readonly rejected_reason: string | null
-  readonly score: number | null
-  readonly projected_cost_usd: number | null
 }
 
 /** The details of a request as the read model keeps them. */
 export interface Stored {
-  readonly admitted: Pick<RequestAdmitted, 'candidates' | 'decision' | 'model_id'> | null
-  readonly settled: Pick<RequestSettled, 'candidates' | 'decision' | 'strategy' | 'revision' | 'frame' | 'seed'>
+  readonly admitted: Pick<RequestAdmitted, 'plan' | 'model_id'> | null
+  readonly settled: Pick<RequestSettled, 'plan'>
 }
 
-export const wasPlanned = ({ admitted, settled }: Stored): boolean => (admitted ?? settled).decision !== undefined
+/** What was recorded of its plan; undefined: it was refused before there was one. */
+export const planOf = ({ admitted, settled }: Stored): PlanRecord | undefined => (admitted ?? settled).plan
 
 const SAID = ['revision', 'frame', 'seed', 'strategy', 'policy', 'required_capabilities', 'endpoint', 'route_reason']
 const CANDIDATE = ['provider', 'model', 'eligible', 'rejected_reason', 'score', 'components', 'projected_cost_usd']
 
 const of = (names: readonly string[], body: Body): Body => Object.fromEntries(names.map((name) => [name, body[name]]))
 
+/** How many candidates were rejected, by reason. */
+const countsOf = (shown: readonly Shown[]): Record<string, number> => {
+  const counts: Record<string, number> = {}
+  for (const { rejected_reason: reason } of shown) if (reason !== null) counts[reason] = (counts[reason] ?? 0) + 1
+  return counts
+}
+
 /** In what an explanation is not what was decided; [] when it is equal in everything. */
 export const unequal = (explained: Body, stored: Stored, { said }: Sent): string[] => {
-  const { candidates, decision } = stored.admitted ?? stored.settled
+  const plan = planOf(stored)!
   const shown = explained.candidates as readonly Shown[]
   const order = explained.order as readonly number[]
-  const ordered = decision?.order ?? [...order].sort((a, b) => a - b)
   // A request that allows only the primary is refused when the primary is unhealthy: no provider is called, though
   // others could be.
   const first = explained.refused === null ? order.find((place) => shown[place]!.rejected_reason === null) : undefined
   const pairs: [name: string, now: unknown, then: unknown][] = [
     ['computed', explained.computed, true],
     ['matches', explained.matches, true],
-    ['candidates', shown.map((each) => [each.provider_id, each.model_id, each.rejected_reason ?? '']), candidates],
-    [
-      'projected',
-      shown.map(({ projected_cost_usd: usd }) => (usd === null ? null : Math.round(usd * 1e9))),
-      decision?.projected,
-    ],
-    ['order', order, ordered],
+    ['rejected', countsOf(shown), plan.rejected ?? {}],
     ['first', first === undefined ? null : shown[first]!.model_id, stored.admitted?.model_id ?? null],
-    ...(['strategy', 'revision', 'frame', 'seed'] as const).map((name): [string, unknown, unknown] => [
-      name,
-      explained[name],
-      stored.settled[name],
-    ]),
+    ['frame', explained.frame, plan.frame ?? 0],
+    ['seed', explained.seed, plan.seed],
+    ['revision', decisionName(String(explained.revision)), plan.revision],
   ]
-  if (decision?.scores !== undefined) pairs.push(['scores', shown.map(({ score }) => score), decision.scores])
   if (said !== null) {
     const saidOf = (body: Body) => (body.candidates as readonly Body[]).map((each) => of(CANDIDATE, each))
     pairs.push(['said candidates', saidOf(explained), saidOf(said)])

@@ -4,7 +4,7 @@ import { eventually } from '../../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../../services/gateway.ts'
 import { sharedPostgres } from '../../services/postgres.ts'
 import { startUpstream } from '../../services/upstream.ts'
-import { type Stored, unequal, wasPlanned } from './compare.ts'
+import { planOf, type Stored, unequal } from './compare.ts'
 import { type Sent, send } from './requests.ts'
 import { adminOf, dice, makeWorld } from './world.ts'
 
@@ -136,19 +136,21 @@ const explainAll = async (
   const client = async (): Promise<void> => {
     for (const row of next) {
       const one = sent.get(row.id)!
-      if (!wasPlanned(row)) {
+      const plan = planOf(row)
+      if (plan === undefined) {
         counts.unplanned += 1
         continue
       }
       if (counts.planned >= limit) return
       counts.planned += 1
       count(statuses, String(one.status))
-      count(strategies, String(row.settled.strategy))
-      frames.add(row.settled.frame)
-      revisions.add(row.settled.revision)
-      for (const [, , reason] of (row.admitted ?? row.settled).candidates ?? []) count(reasons, reason || 'eligible')
+      frames.add(plan.frame ?? 0)
+      revisions.add(plan.revision)
+      for (const [reason, times] of Object.entries(plan.rejected ?? {}))
+        for (let i = 0; i < times; i++) count(reasons, reason)
       if (one.said !== null) counts.said += 1
       const body = await explained(gateway, row.id)
+      count(strategies, String(body.strategy))
       const wrong = body.error === undefined ? unequal(body, row, one) : [JSON.stringify(body.error)]
       if (wrong.length === 0) counts.equal += 1
       else if (flaws.length < 10)

@@ -22,7 +22,7 @@ interface Frame {
 }
 const ask = { model: 'small', messages: [{ role: 'user', content: 'hi' }] }
 const asked = { ...ask, stream: true, stream_options: { include_usage: true } }
-const settled = () => gateway.spool.settled()[0] as Record<string, unknown>
+const settled = () => gateway.spool.settled()[0]!
 const recorded = () => [settled().prompt_tokens, settled().completion_tokens] as number[]
 const shownIn = (usage: Frame['usage']) => [usage?.prompt_tokens, usage?.completion_tokens]
 const frame = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`

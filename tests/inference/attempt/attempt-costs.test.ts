@@ -30,7 +30,7 @@ interface Options {
 const failing = (behaviour: Behaviour, { kind = 'openai_compatible', alpha, beta, policy }: Options = {}) => {
   first.behave(behaviour)
   second.behave({})
-  const revision = 'c'.repeat(64)
+  const revision = 'c'.repeat(16)
   const prices = { inputCostPerMillion: 10, outputCostPerMillion: 20, revision }
   gateway = testGateway({
     kinds: [kindOf(kind)!, kindOf('openai_compatible')!],
@@ -66,7 +66,7 @@ describe('an attempt that may have been billed is estimated, and part of the cos
         cost_basis: 'estimated',
         prompt_tokens: 11,
         completion_tokens: 7,
-        price_version: 'c'.repeat(64),
+        price_version: 'c'.repeat(16),
         attempts: [
           {
             provider: 'alpha',
@@ -74,9 +74,9 @@ describe('an attempt that may have been billed is estimated, and part of the cos
             completion_tokens: 0,
             cost_nano_usd: PROMPT_NANO,
             cost_basis: 'estimated',
-            price_version: 'b'.repeat(64),
+            price_version: 'b'.repeat(16),
           },
-          { provider: 'beta', cost_nano_usd: ANSWER_NANO, cost_basis: 'measured', price_version: 'c'.repeat(64) },
+          { provider: 'beta', cost_nano_usd: ANSWER_NANO, cost_basis: 'measured', price_version: 'c'.repeat(16) },
         ],
       })
       expect(block.estimated_cost_usd).toBe((PROMPT_NANO + ANSWER_NANO) / 1e9)

@@ -170,6 +170,6 @@ test('the end user is metadata.user_id, else user, as a digest; both are sent on
   await chat({ ...ask, metadata: {} })
   const users = spool.admitted().map(({ user }) => user)
   expect(users[0]).toMatch(/^[0-9a-f]{64}$/)
-  expect(users).toEqual([users[0]!, users[0]!, users[0]!, null])
+  expect(users).toEqual([users[0]!, users[0]!, users[0]!, undefined])
   expect((await chat({ ...ask, metadata: 'ada' })).status).toBe(400)
 })

@@ -179,7 +179,7 @@ describe('charged to a hard budget', () => {
     const { gateway, budgets } = await make()
     const [admitted] = gateway.spool.admitted()
     const [settled] = gateway.spool.settled()
-    const promptBytes = admitted!.decision!.prompt_bytes
+    const promptBytes = admitted!.plan.prompt_bytes
     const seen = [promptBytes, Buffer.byteLength(WORDS)] as const
     const nano = (prompt: number, completion: number) => prompt * INPUT_NANO + completion * OUTPUT_NANO
     const expected = {

@@ -103,7 +103,7 @@ test('before a stream goes on beyond its reservation, what it may cost now is re
   expect(extended!.reserved_nano_usd!).toBeGreaterThan(admitted!.reserved_nano_usd!)
   const records = gateway.spool.records.filter(({ type }) => type !== 'request.settled')
   const [first, ...later] = records.map(({ data }) => JSON.stringify(data))
-  const orphan = orphanOf({ recordId: 'a.1', subject: 's', atMs: 1, data: first!, attempts: later })!
+  const orphan = orphanOf({ recordId: 'a.1', subject: 's', atMs: 1, data: first!, attempts: later }, 'ins_test.e2')!
   expect(orphan.cost_nano_usd).toBe(extended!.reserved_nano_usd)
   expect(orphan.budget![0]!.nano_usd).toBe(extended!.reserved_nano_usd!)
   const request = await waiting.promise

@@ -19,23 +19,29 @@ const mostly = <Usual, Other>(usual: fc.Arbitrary<Usual>, other: fc.Arbitrary<Ot
 const mostlyNone = <Other>(other: fc.Arbitrary<Other>): fc.Arbitrary<Other | null> => mostly(fc.constant(null), other)
 const noNames = fc.constant<string[]>([])
 
+const anyRows = fc.uniqueArray(
+  fc.record({
+    provider: fc.constantFrom(...PROVIDERS),
+    kind: fc.constantFrom('plain', 'vllm', 'llamacpp', 'cohere'),
+    name: fc.constantFrom(...MODELS),
+    priority: fc.integer({ min: 0, max: 3 }),
+    capabilities: mostly(fc.constant(CAPABILITIES), fc.subarray(CAPABILITIES)),
+    unroutable: mostlyNone(fc.constant('disabled' as const)),
+    inputCostPerMillion: mostly(fc.constantFrom(0, 0.001, 2), fc.constantFrom(null, 1_000_000)),
+    region: fc.constantFrom(null, 'eu', 'us'),
+    contextWindow: mostly(fc.constantFrom(null, 100_000), fc.constantFrom(1, 20)),
+    weight: fc.constantFrom(0, 1, 5),
+  }),
+  { selector: ({ provider, name }) => `${provider}/${name}`, minLength: 1, maxLength: 8 },
+)
+/** A provider without an adapter has none for any of its models. */
 const anyEntries = fc
-  .uniqueArray(
-    fc.record({
-      provider: fc.constantFrom(...PROVIDERS),
-      kind: fc.constantFrom('plain', 'vllm', 'llamacpp', 'cohere'),
-      name: fc.constantFrom(...MODELS),
-      priority: fc.integer({ min: 0, max: 3 }),
-      capabilities: mostly(fc.constant(CAPABILITIES), fc.subarray(CAPABILITIES)),
-      unroutable: mostlyNone(fc.constantFrom('disabled' as const, 'no_adapter' as const)),
-      inputCostPerMillion: mostly(fc.constantFrom(0, 0.001, 2), fc.constantFrom(null, 1_000_000)),
-      region: fc.constantFrom(null, 'eu', 'us'),
-      contextWindow: mostly(fc.constantFrom(null, 100_000), fc.constantFrom(1, 20)),
-      weight: fc.constantFrom(0, 1, 5),
-    }),
-    { selector: ({ provider, name }) => `${provider}/${name}`, minLength: 1, maxLength: 8 },
+  .tuple(anyRows, mostly(noNames, someProviders))
+  .map(([rows, without]) =>
+    rows.map((row) =>
+      entry(row.unroutable === null && without.includes(row.provider) ? { ...row, unroutable: 'no_adapter' } : row),
+    ),
   )
-  .map((rows) => rows.map((row) => entry(row)))
 
 const anyRow = fc.record({
   strategy: fc.constantFrom(null, ...STRATEGIES),

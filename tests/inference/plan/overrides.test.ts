@@ -94,15 +94,11 @@ describe('overrides in force', () => {
     expect(gateway.spool.settled().at(-1)).toMatchObject({
       outcome: 'denied',
       status: 402,
-      decision: { budgets: ['bud_1'] },
-      candidates: [
-        ['prov_alpha', 'mod_alpha_small', 'budget'],
-        ['prov_beta', 'mod_beta_small', 'budget'],
-      ],
+      plan: { rejected: { budget: 2 } },
     })
     capped(1e9, ['provider:prov_alpha', 1_000])
     expect((await ask('small')).gateway.provider).toBe('beta')
-    expect(gateway.spool.admitted().at(-1)?.decision?.budgets).toEqual(['bud_1'])
+    expect(gateway.spool.admitted().at(-1)?.plan.rejected).toEqual({ budget: 1 })
     for (const [subject, slug, status] of [
       ['model:small', 'beta-first', 402],
       ['model:tiny', 'beta-first', 200],

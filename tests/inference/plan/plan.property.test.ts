@@ -1,15 +1,16 @@
 // Promises of every plan, whatever it is made from.
 
 import { expect, test } from 'bun:test'
+import { PlanRecord } from '../../../src/domain/events/request.ts'
 import { outputBound, promptTokensEstimate } from '../../../src/inference/money/estimate.ts'
 import { priceOf } from '../../../src/inference/money/price.ts'
 import { candidatesFor } from '../../../src/inference/plan/candidates.ts'
+import { planDigest } from '../../../src/inference/plan/digest.ts'
 import { makePlan, type Plan } from '../../../src/inference/plan/plan.ts'
 import { REJECTED_REASONS } from '../../../src/inference/plan/rejections.ts'
 import { type RecordedPlan, recordedInput } from '../../../src/inference/plan/replay.ts'
-import { admittedJson } from '../../../src/inference/records/admission-text.ts'
-import { candidateList, decisionOf } from '../../../src/inference/records/decision.ts'
-import { wholeText } from '../../../src/lib/text/text-pieces.ts'
+import { planRecord } from '../../../src/inference/records/plan-record.ts'
+import { Value } from '../../../src/lib/schema/schema.ts'
 import { catalogueOf, entry } from '../gateway.ts'
 import { holds } from './any-plan.ts'
 import { planInput } from './plans.ts'
@@ -42,46 +43,34 @@ test('no plan changes what the candidates of a name are to the next one', () => 
   })
 })
 
+/** As it comes back from the log. */
+const recordOf = ({ input }: Plan, plan: PlanRecord): RecordedPlan =>
+  JSON.parse(
+    JSON.stringify({ requested_model: input.intent.model, key_id: input.keyId, stream: input.intent.stream, plan }),
+  )
+
 test('what the records say makes the same plan again', () => {
   holds(({ input, plan }) => {
-    const record: RecordedPlan = JSON.parse(
-      JSON.stringify({
-        requested_model: input.intent.model,
-        key_id: input.keyId,
-        stream: input.intent.stream,
-        seed: input.seed,
-        candidates: candidateList(plan),
-        decision: decisionOf(plan),
-      }),
-    )
+    const recorded = planRecord(plan, 'the revision')
+    expect([...Value.Errors(PlanRecord, recorded)]).toEqual([])
     const { policy, catalogue, overrides, frame } = input
-    const again = makePlan(recordedInput(record, { policy, catalogue, overrides, frame }))
+    const again = makePlan(recordedInput(recordOf(plan, recorded), { policy, catalogue, overrides, frame }))
     expect(shown(again)).toEqual(shown(plan))
-    expect(candidateList(again)).toEqual(candidateList(plan))
+    expect(planRecord(again, 'the revision')).toEqual(recorded)
   })
 })
 
-test('an admission says the decision and the candidates, whatever was said before', () => {
-  const caller = entry()
+test('a plan with other candidates, reasons, another order or strategy has another digest', () => {
   holds(({ plan }) => {
-    // The second one may be written over the first.
-    for (const [promptTokens, reserved] of [
-      [7, null],
-      [123_456, 89_000],
-    ] as const) {
-      const admission = { plan, entry: caller, promptTokens, reservedNanoUsd: reserved }
-      const pieces = admittedJson('{"id":"req_1","task":"chat"', admission, undefined)
-      const { decision, candidates, ...rest } = JSON.parse(wholeText(pieces))
-      expect(decision).toEqual(JSON.parse(JSON.stringify(decisionOf(plan))))
-      expect(candidates).toEqual(candidateList(plan))
-      expect(rest).toMatchObject({
-        id: 'req_1',
-        task: 'chat',
-        provider: 'alpha',
-        prompt_tokens_estimate: promptTokens,
-        reserved_nano_usd: reserved,
-      })
-    }
+    const { candidates, reasons, order, strategy } = plan
+    const digest = planDigest(plan)
+    const others: Plan[] = [{ ...plan, strategy: strategy === 'priority' ? 'weighted' : 'priority' }]
+    if (order.length > 1) others.push({ ...plan, order: [...order].reverse() })
+    if (candidates.length > 1) others.push({ ...plan, candidates: [...candidates].reverse() })
+    for (const place of reasons.keys())
+      for (const reason of [null, ...REJECTED_REASONS])
+        if (reason !== reasons[place]) others.push({ ...plan, reasons: reasons.with(place, reason) })
+    for (const other of others) expect(planDigest(other)).not.toBe(digest)
   })
 })
 
@@ -89,19 +78,14 @@ test('who had no adapter when the plan was made has none when it is made again, 
   const rows = [entry({ provider: 'alpha', unroutable: 'no_adapter' }), entry({ provider: 'beta' })]
   const input = planInput({ entries: rows })
   const plan = makePlan(input)
-  const record: RecordedPlan = {
-    requested_model: 'small',
-    key_id: 'key_1',
-    stream: false,
-    seed: input.seed,
-    candidates: candidateList(plan),
-    decision: decisionOf(plan),
-  }
+  const recorded = planRecord(plan, 'the revision')
+  expect(recorded.without_adapter).toEqual(['prov_alpha'])
   // The credentials of whoever asks later are others: `api_key_env` is read where the gateway runs.
   const catalogue = catalogueOf([entry({ provider: 'alpha' }), entry({ provider: 'beta', unroutable: 'no_adapter' })])
   const { policy, overrides, frame } = input
-  const again = makePlan(recordedInput(record, { policy, catalogue, overrides, frame }))
-  expect(candidateList(again)).toEqual(record.candidates as never)
+  const again = makePlan(recordedInput(recordOf(plan, recorded), { policy, catalogue, overrides, frame }))
+  expect(planRecord(again, 'the revision')).toEqual(recorded)
+  expect(again.reasons).toEqual(plan.reasons)
   expect(again.ordered.map(({ provider }) => provider)).toEqual(['beta'])
 })
 

@@ -298,14 +298,14 @@ describe('callers', () => {
     const { append } = late.spool
     late.spool.append = (topic, type, subject, data, of) => {
       records.push(
-        `${type} ${(JSON.parse(wholeText(data)) as { admission?: string }).admission ?? ''} ${of === REFUSABLE}`,
+        `${type} ${(JSON.parse(wholeText(data)) as { admission?: number }).admission ?? ''} ${of === REFUSABLE}`,
       )
       return append(topic, type, subject, data, of)
     }
     const response = await late.chat(ask)
     expect([response.status, response.headers.get('retry-after')]).toEqual([429, '1'])
     expect(upstream.received).toHaveLength(calls)
-    expect(records).toEqual(['request.admitted  true', 'request.settled ins_test.e1.7 false'])
+    expect(records).toEqual(['request.admitted  true', 'request.settled 7 false'])
     late.close()
   })
 

@@ -29,8 +29,8 @@ describe('who speaks first', () => {
       policy: { source: 'header', verdict: 'allowed' },
       endpoint: 'soft',
     })
-    expect(lastSettled()).toMatchObject({ policy_id: 'pol_header', endpoint: 'soft', strategy: 'usage_based' })
-    expect(gateway.spool.admitted().at(-1)!.decision).toMatchObject({ source: 'header', policy: 'PICKED' })
+    expect(lastSettled()).toMatchObject({ policy_id: 'pol_header', endpoint: 'soft' })
+    expect(gateway.spool.admitted().at(-1)!.plan).toMatchObject({ policy: 'PICKED' })
   })
 })
 
@@ -135,7 +135,7 @@ describe('health', () => {
     expect((await ask('small', policy)).gateway.candidates![0]).toMatchObject({ rejected_reason: 'rate_limited' })
     setFrame(frameOf({ mod_alpha_small: { breaker: 'half_open' } }))
     expect((await ask('small', policy)).gateway.provider).toBe('alpha')
-    expect(gateway.spool.admitted().at(-1)!.frame).toBe(7)
+    expect(gateway.spool.admitted().at(-1)!.plan.frame).toBe(7)
   })
 
   test('never leaves out the last one', async () => {
@@ -178,12 +178,8 @@ describe('what nobody may answer', () => {
     ])
     expect(lastSettled()).toMatchObject({
       outcome: 'denied',
-      candidates: [
-        ['prov_alpha', 'mod_alpha_small', 'killed'],
-        ['prov_beta', 'mod_beta_small', 'cost_cap'],
-      ],
-      decision: { source: 'tenant', needs: ['seed'], max_cost_usd: 1e-7, max_tokens: 100, overrides: ['ovr_1'] },
-      timings: { planned_ms: expect.any(Number) },
+      plan: { rejected: { killed: 1, cost_cap: 1 }, needs: ['seed'], max_cost_usd: 1e-7, max_tokens: 100 },
+      planned_ms: expect.any(Number),
     })
   })
 })

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { type PolicyRow, STRATEGIES } from '../../../src/domain/steering/policy.ts'
 import { makePlan, type PlanInput } from '../../../src/inference/plan/plan.ts'
 import { recordedInput } from '../../../src/inference/plan/replay.ts'
-import { candidateList, decisionOf } from '../../../src/inference/records/decision.ts'
+import { planRecord } from '../../../src/inference/records/plan-record.ts'
 import type { Signals } from '../../../src/state/health/frame.ts'
 import { NO_OVERRIDES } from '../../../src/state/indexes/steering.ts'
 import type { CatalogueEntry } from '../../../src/state/port.ts'
@@ -278,10 +278,9 @@ test('what is recorded of any strategy makes the same order again', () => {
   const entries = entriesOf([{}, {}, {}, {}, {}])
   for (const strategy of STRATEGIES) {
     const input = planInput({ entries, policy: byName(strategy), seed: 11, turn: 3, sticky: 0xdead_beef })
-    const { seed, policy, catalogue, overrides, frame } = input
-    const plan = makePlan(input)
-    const [decision, candidates] = [decisionOf(plan), candidateList(plan)]
-    const record = { requested_model: 'small', key_id: 'key_1', stream: false, seed, candidates, decision }
+    const { policy, catalogue, overrides, frame } = input
+    const plan = planRecord(makePlan(input), 'the revision')
+    const record = { requested_model: 'small', key_id: 'key_1', stream: false, plan }
     expect(orderOf(recordedInput(record, { policy, catalogue, overrides, frame }))).toEqual(orderOf(input))
   }
 })

@@ -149,7 +149,7 @@ test('what was dropped for one that could be asked and was not called is told of
   leaving.abort()
   await busy
   const shaping = gateway.spool.settled().map((settled) => settled.shaping)
-  expect(shaping).toEqual([undefined, ['dropped logit_bias']])
+  expect(shaping).toEqual([[], ['dropped logit_bias']])
 })
 
 describe('a key that is revoked while its request is under way', () => {

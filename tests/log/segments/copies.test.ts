@@ -38,7 +38,7 @@ const numbersAt = (record: number) => ({
 const bytesOf = ({ epoch = 'a', unsynced, records, begins, carried = 0 }: Segment): Buffer => {
   const numbers = numbersAt(records[0] ?? begins ?? 0)
   const header: SegmentHeader = {
-    ...{ format: 1, instance: 'one', epoch, ...numbers, carried, copies: 2 },
+    ...{ format: 2, instance: 'one', epoch, ...numbers, carried, copies: 2 },
     ...{ ...(unsynced !== undefined && { unsynced }), at_ms: 1 },
   }
   const frames = records.map((record) => {

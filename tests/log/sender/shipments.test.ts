@@ -31,7 +31,7 @@ const recordOf = ({ kind, type, subject, instance, epoch }: Given, n: number, da
   const numbers = { record: n, offset: n, sequence: n, atMs: 1_795_000_000_000 + n }
   const end = writeFrame(buffer, 0, kind, numbers, { type, subject, data })
   const header: SegmentHeader = {
-    ...{ format: 1, instance, epoch, record: 0, requests: 0, operations: 0, carried: 0, at_ms: 0 },
+    ...{ format: 2, instance, epoch, record: 0, requests: 0, operations: 0, carried: 0, at_ms: 0 },
   }
   const frame = readFrame(buffer, 0, end)
   if (typeof frame === 'string' || frame.topic === 'packed') throw new Error(String(frame))

@@ -2,7 +2,7 @@
 // whatever order it is read.
 import { describe, expect, test } from 'bun:test'
 import { type GroupBy, usageQueries } from '../../../projections/usage/query.ts'
-import type { RequestSettled } from '../../../src/domain/events/request.ts'
+import type { Settlement } from '../../../src/domain/events/request-reading.ts'
 import type { UsageClosed } from '../../../src/domain/events/usage-closed.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { type MemoryLog, memoryLog } from '../../../src/log/memory.ts'
@@ -25,7 +25,7 @@ const world = () => {
   let now = FIRST_MS
   const log = memoryLog({ nowMs: () => now, partitionCount: (topic) => (topic === REQUESTS ? 2 : 1) })
   const senders = [sender('ins_0'), sender('ins_1')]
-  const settle = async (id: string, partition: number, atMs: number, more: Partial<RequestSettled> = {}) => {
+  const settle = async (id: string, partition: number, atMs: number, more: Partial<Settlement> = {}) => {
     now = Math.max(now, atMs)
     const outcome = settled(id, { at_ms: atMs, ...more })
     await log.append(REQUESTS, partition, [senders[partition]!.record('request.settled', outcome)])

@@ -49,7 +49,7 @@ const meant: readonly (readonly [Partial<RequestFilter>, (row: RequestSettled) =
   [{ tenantId: 'ten_9' }, () => false],
   [{ outcome: 'error' }, ({ outcome }) => outcome === 'error'],
   [{ errorCode: 'timeout', tenantId: 'ten_1' }, (row) => row.error_code === 'timeout' && row.tenant_id === 'ten_1'],
-  [{ statusMin: 500 }, ({ status }) => status >= 500],
+  [{ statusMin: 500 }, ({ status = 200 }) => status >= 500],
   [{ key: 'key_2' }, ({ key_id }) => key_id === 'key_2'],
   [{ users: ['someone'] }, ({ user }) => user === 'someone'],
   [{ provider: 'vendor' }, ({ provider }) => provider === 'Vendor'],

@@ -48,7 +48,7 @@ describe('the request log', () => {
     ])
     await store.fold(log)
     const { isKnown, one } = requestQueries(store.sql)
-    const atMs = admitted('req_open').at_ms
+    const atMs = admitted('req_open').at_ms!
     expect([await isKnown('req_open', atMs), await one('req_open', null)]).toEqual([true, null])
     expect(await Promise.all([isKnown('req_done', atMs), isKnown('req_none', atMs)])).toEqual([true, false])
   })

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type PriceCorrection, spansOf } from '../../../projections/usage/corrected.ts'
 import { type GroupBy, usageQueries } from '../../../projections/usage/query.ts'
-import type { AttemptSummary, RequestSettled } from '../../../src/domain/events/request.ts'
+import type { AttemptSummary, Settlement } from '../../../src/domain/events/request-reading.ts'
 import { testStore } from '../store.ts'
 import { NOON_MS, REQUESTS, sender, settled, testLog } from '../support.ts'
 
@@ -59,10 +59,15 @@ interface Call {
   readonly booked: number
 }
 
+const billed = ({ prompt, completion, booked }: Pick<Call, 'prompt' | 'completion' | 'booked'>) => ({
+  ...{ prompt_tokens: prompt, completion_tokens: completion, cost_nano_usd: booked },
+  ...{ cost_basis: 'measured' as const, price_version: null },
+})
+
 const attemptOf = ({ provider, prompt, completion, booked }: Call, n: number, isOnly: boolean): AttemptSummary => ({
   ...{ n, provider, model: `m-${provider}`, outcome: isOnly || n === 2 ? 'success' : 'error', error_code: null },
   ...{ upstream_status: 200, latency_ms: 1, ttft_ms: null },
-  ...(isOnly ? {} : { prompt_tokens: prompt, completion_tokens: completion, cost_nano_usd: booked }),
+  ...(isOnly ? {} : billed({ prompt, completion, booked })),
 })
 
 interface Sample {
@@ -72,9 +77,9 @@ interface Sample {
   readonly known: boolean
 }
 
-const outcomeOf = ({ atMs, tenant, calls, known }: Sample, index: number): RequestSettled => {
+const outcomeOf = ({ atMs, tenant, calls, known }: Sample): Partial<Settlement> => {
   const last = calls.at(-1)!
-  return settled(`r${index}`, {
+  return {
     ...{ at_ms: atMs, tenant_id: tenant, provider: last.provider, routed_model: `m-${last.provider}` },
     attempts: calls.map((call, at) => attemptOf(call, at + 1, calls.length === 1)),
     ...(known || calls.length > 1
@@ -85,7 +90,7 @@ const outcomeOf = ({ atMs, tenant, calls, known }: Sample, index: number): Reque
         }
       : { prompt_tokens: null, completion_tokens: null, outcome: 'orphaned' as const }),
     cost_nano_usd: calls.reduce((sum, { booked }) => sum + booked, 0),
-  })
+  }
 }
 
 /**
@@ -152,7 +157,7 @@ describe('usage as corrected', () => {
     const log = testLog()
     const { record } = sender()
     for (const [index, each] of samples.entries())
-      await log.append(REQUESTS, 0, [record('request.settled', outcomeOf(each, index))])
+      await log.append(REQUESTS, 0, [record('request.settled', settled(`r${index}`, outcomeOf(each)))])
     schema = await store.fold(log)
   }, 60_000)
 

@@ -1,7 +1,7 @@
 // What has been spent of a budget that changes, from the view of an omniscient observer. It knows requests and
 // decisions, and nothing of accounts, leases and folds. However the budget is changed and its windows are cut, no more
 // is reserved of it than it allows.
-import type { BudgetPart } from '../../../src/domain/budgets/budget-events.ts'
+import type { BudgetPart } from '../../../src/domain/budgets/recorded-parts.ts'
 import type { Asked } from '../requests.ts'
 import type { Run } from '../run.ts'
 import { CHANGING, holds, type Kind, type Terms, termsOf, type Widening } from '../scenario/widening.ts'

@@ -1,5 +1,5 @@
 // Bits that flip in the segments of a process that is down, and which records they hit.
-import type { BudgetPart } from '../../../src/domain/budgets/budget-events.ts'
+import type { BudgetPart } from '../../../src/domain/budgets/recorded-parts.ts'
 import { nextFrame, readFrame, type StoredFrame } from '../../../src/log/segments/frame.ts'
 import { framesIn } from '../../../src/log/segments/packed-frames.ts'
 import type { Machine } from '../machine.ts'

@@ -2,7 +2,8 @@
 // their known spending stays charged.
 import { expect, test } from 'bun:test'
 import { committed, spentOf } from '../../../src/domain/budgets/account.ts'
-import type { BudgetCharge, BudgetPart, InstanceRetired } from '../../../src/domain/budgets/budget-events.ts'
+import type { InstanceRetired } from '../../../src/domain/budgets/budget-events.ts'
+import { type BudgetCharge, type BudgetPart, recordedCharge } from '../../../src/domain/budgets/recorded-parts.ts'
 import type { RetirementRow } from '../../../src/domain/budgets/retirement.ts'
 import { readEnvelope, writeEnvelope } from '../../../src/log/envelope.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
@@ -42,9 +43,10 @@ const charge = (request: RequestBudgets, nanoUsd: number): BudgetCharge[] => {
 /** What an instance ships of its requests. */
 const shipped = (world: BudgetWorld, instance: string) => {
   let sequence = 0
-  return async (type: string, id: string, budget: unknown): Promise<void> => {
+  return async (type: string, id: string, parts: readonly BudgetCharge[] | undefined): Promise<void> => {
     const subject = `${TENANT}/${instance}`
     const origin = { instance, epoch: '0', sequence: sequence++ }
+    const budget = parts?.map((part) => recordedCharge(part, `${instance}.0`))
     const text = writeEnvelope(origin, type, subject, world.nowMs, JSON.stringify({ id, budget }))
     await world.log.append(TOPICS.requests.name, 0, [{ key: subject, value: new TextEncoder().encode(text) }])
   }

@@ -1,6 +1,6 @@
 // Response schemas of `/requests/{requestID}/explain`. Open: a later version may add fields.
 
-import { AttemptSummary } from '../../../domain/events/request.ts'
+import { AttemptSummary } from '../../../domain/events/request-reading.ts'
 import { Nullable } from '../../../domain/kernel/fields.ts'
 import { t } from '../../../lib/schema/schema.ts'
 
@@ -15,8 +15,6 @@ const Share = t.Number({ minimum: 0, maximum: 1 })
 
 const Candidate = t.Object({
   ...Named,
-  provider: text('name of the provider; null: it is gone, and the plan could not be computed again'),
-  model: text('name in the registry, likewise'),
   eligible: t.Boolean(),
   rejected_reason: text('why it was not called; null when it could be'),
   score: Nullable(Share, 'blended rank among the eligible ones'),
@@ -38,14 +36,16 @@ const PLAN = {
   policy: t.Object({
     id: text('null: the built-in one'),
     name: text('as it is called in the configuration that was read'),
-    source: text('`header`, `key`, `tenant`, `global` or `built_in`; null: there was no plan'),
+    source: text('`header`, `key`, `tenant`, `global` or `built_in`; null: the plan could not be computed again'),
     verdict: Nullable(t.Union([t.Literal('allowed'), t.Literal('refused')])),
   }),
   required_capabilities: t.Array(t.String()),
-  strategy: text('how the candidates were ordered'),
+  strategy: text('how the candidates were ordered; null: not computed again'),
   overrides_applied: t.Array(t.String(), { description: 'ids of the overrides in force' }),
   endpoint: text('slug of the endpoint scope'),
-  candidates: t.Array(Candidate, { description: 'all that were considered, in the order of the registry' }),
+  candidates: t.Array(Candidate, {
+    description: 'all that were considered, in the order of the registry; empty: not computed again',
+  }),
   order: t.Array(t.Integer({ minimum: 0 }), {
     description: 'places of the candidates in the order of the strategy, before health is considered',
   }),
@@ -59,7 +59,7 @@ export const ExplainAnswer = t.Object(
     request_id: t.String({ description: 'the label of the client, else the id' }),
     at: t.String({ format: 'date-time' }),
     computed: t.Boolean({
-      description: 'the plan was made again from configuration, frame and seed; false: what was recorded is shown',
+      description: 'the plan was made again from configuration, frame and seed; false: only what was recorded is shown',
     }),
     not_computed: text('why not'),
     matches: t.Optional(
@@ -73,10 +73,15 @@ export const ExplainAnswer = t.Object(
           'them (`turn`, `sticky`, `tools`)',
       }),
     ),
-    revision: t.String({ description: 'decision whose configuration was read' }),
+    revision: text(
+      'decision whose configuration was read; its first 16 digits where it could not be; null: there was no plan',
+    ),
     frame: t.Integer({ minimum: 0, description: 'number of the frame of health, latency and load that the plan saw' }),
     seed: t.Integer({ minimum: 0, description: 'drives every random choice' }),
     task: t.String(),
+    rejected: t.Record(t.String(), t.Integer({ minimum: 1 }), {
+      description: 'how many candidates of the plan that was made were rejected, by reason, as recorded',
+    }),
     ...PLAN,
     route_reason: text('a sentence'),
     shaping: t.Array(t.String(), { description: 'what was dropped, renamed or clamped on the way to the provider' }),
@@ -86,7 +91,7 @@ export const ExplainAnswer = t.Object(
     recorded: t.Optional(
       t.Object(
         {
-          revision: t.String(),
+          revision: text('decision on which it was planned: the first 16 digits of its id'),
           ...PLAN,
           outcome: t.String(),
           error_code: text('a code of the error table'),
@@ -112,6 +117,7 @@ export const ExplainAnswer = t.Object(
         frame: 41,
         seed: 1804289383,
         task: 'chat',
+        rejected: {},
         policy: { id: null, name: null, source: 'built_in', verdict: 'allowed' },
         required_capabilities: [],
         strategy: 'balanced',

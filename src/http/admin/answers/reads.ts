@@ -3,7 +3,8 @@
 import type { AuditEventView } from '../../../../projections/audit/query.ts'
 import type { RequestView } from '../../../../projections/requests/query.ts'
 import type { UsageFigures } from '../../../../projections/usage/query.ts'
-import { AttemptSummary, CostBasis, Outcome } from '../../../domain/events/request.ts'
+import { CostBasis, Outcome } from '../../../domain/events/request.ts'
+import { AttemptSummary } from '../../../domain/events/request-reading.ts'
 import { Nullable } from '../../../domain/kernel/fields.ts'
 import { usdOf } from '../../../lib/money.ts'
 import { type TSchema, t } from '../../../lib/schema/schema.ts'
@@ -49,8 +50,6 @@ export const REQUEST_COLUMNS = Object.keys(REQUEST)
 
 const Money = Nullable(Usd)
 const Tokens = Nullable(t.Integer({ minimum: 0 }))
-/** A candidate that the plan chose from, by name; null: it no longer exists. */
-const Named = { provider: text('null: gone since'), model: text('null: gone since') }
 const { cost_nano_usd: _, ...ofAttempt } = AttemptSummary.properties
 const Attempt = t.Object({ ...ofAttempt, cost_usd: t.Optional(Money) })
 /** One request with its routing decision. */
@@ -61,27 +60,39 @@ export const RequestDetailAnswer = t.Object(
     task: t.String(),
     finish_reason: text('why the answer ended'),
     cached_prompt_tokens: Tokens,
+    cache_write_tokens: Tokens,
     reasoning_tokens: Tokens,
-    raw_usage: t.Unknown({ description: 'the usage object of the provider as it came' }),
-    price_version: text('which prices were applied'),
+    raw_usage: t.Unknown({
+      description: 'the usage object of the provider without its zeros; null: it says no more than the tokens',
+    }),
+    price_version: text('which prices were applied: the first 16 digits of the revision of the model’s row'),
     routing: t.Object({
-      revision: t.String({ description: 'the decision on which the plan was made' }),
+      revision: text(
+        'the decision on which the plan was made, its first 16 digits while it is not computed; null: not planned',
+      ),
       frame: t.Integer({ minimum: 0 }),
       seed: t.Integer({ minimum: 0 }),
-      strategy: text('how the candidates were ordered'),
+      strategy: text('how the candidates were ordered; null: not computed'),
       policy_id: text('the policy that applied'),
       chosen: Nullable(
         t.Object({ provider: t.String(), provider_id: t.String(), model: t.String(), model_id: t.String() }),
       ),
+      computed: t.Boolean({ description: 'the plan was made again from configuration, frame and seed' }),
+      not_computed: text('why not'),
+      matches: Nullable(t.Boolean({ description: 'it is the plan that was made; null: not computed' })),
+      rejected: t.Record(t.String(), t.Integer({ minimum: 1 }), {
+        description: 'how many candidates were rejected, by reason, as recorded',
+      }),
       candidates: t.Array(
         t.Object({
-          ...Named,
+          provider: t.String(),
           provider_id: t.String(),
+          model: t.String(),
           model_id: t.String(),
           eligible: t.Boolean(),
           rejected_reason: text('why it was not called'),
         }),
-        { description: 'in the order of the plan' },
+        { description: 'in the order of the registry, computed again' },
       ),
       attempts: t.Array(Attempt),
       prompt_tokens_estimate: Tokens,

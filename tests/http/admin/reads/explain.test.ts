@@ -3,13 +3,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { FrameQueries } from '../../../../projections/frames/query.ts'
 import { ReadStoreUnavailable } from '../../../../projections/reader.ts'
-import type { RecordedRequest } from '../../../../projections/requests/query.ts'
+import type { RequestDetail } from '../../../../projections/requests/query.ts'
 import type { FrameTaken } from '../../../../src/domain/events/health.ts'
+import type { PlanRecord } from '../../../../src/domain/events/request.ts'
+import { decisionName } from '../../../../src/domain/events/request-reading.ts'
 import { ExplainAnswer } from '../../../../src/http/admin/answers/explain.ts'
 import { explainRoutes } from '../../../../src/http/admin/reads/explain.ts'
+import { requestRoutes } from '../../../../src/http/admin/reads/requests.ts'
+import { planDigest } from '../../../../src/inference/plan/digest.ts'
+import type { RejectedReason } from '../../../../src/inference/plan/rejections.ts'
 import { sha256Hex } from '../../../../src/lib/crypto/digest.ts'
 import { Value } from '../../../../src/lib/schema/schema.ts'
-import { HistoryUnavailable } from '../../../../src/state/history/history-port.ts'
+import { type History, HistoryUnavailable } from '../../../../src/state/history/history-port.ts'
+import { entry } from '../../../inference/gateway.ts'
 import type { Answer } from '../world/gateway.ts'
 import { QUIET_SEARCH } from '../world/quiet-search.ts'
 import { type RealGateway, startRealGateway } from '../world/real-history.ts'
@@ -22,7 +28,7 @@ let gateway: RealGateway
 const ids: Record<string, string> = {}
 /** When the request was planned; that provider alpha is disabled; that there is a policy that ignores it. */
 const revisions: Record<'planned' | 'disabled' | 'late', string> = { planned: '', disabled: '', late: '' }
-const requests = new Map<string, RecordedRequest>()
+const requests = new Map<string, RequestDetail>()
 /** The records of the one frame that is kept. */
 let frames: readonly FrameTaken[] = []
 let problem: Error | null = null
@@ -39,13 +45,20 @@ const made = async (method: string, path: string, body: object): Promise<Answer>
 }
 const idOf = async (path: string, body: object): Promise<string> => String((await made('POST', path, body)).body.id)
 
-/** A request that alpha answered, unless `settled` or `admitted` differ. */
-const recorded = (id: string, settled: object = {}, admitted: object | null = {}, more: object = {}): void => {
-  const candidates = [
-    [ids.alpha, ids.alphaSmall, ''],
-    [ids.beta, ids.betaSmall, ''],
-  ]
-  const decision = { source: 'tenant', text_bytes: 5, messages: 1, prompt_bytes: 5, projected: [0, 0] }
+const CANDIDATES = ['alpha', 'beta'] as const
+/** The digest of a plan with both candidates in this order, with these reasons. */
+const digestOf = (...reasons: (RejectedReason | null)[]): number => {
+  const candidates = CANDIDATES.map((name) => entry({ provider: name, modelId: ids[`${name}Small`]! }))
+  return planDigest({ candidates, reasons, order: [0, 1], strategy: 'priority' })
+}
+const planOf = (more: Partial<PlanRecord> = {}): PlanRecord => ({
+  ...{ revision: decisionName(revisions.planned), seed: 1, digest: digestOf(null, null) },
+  ...{ text_bytes: 5, messages: 1, prompt_bytes: 5 },
+  ...more,
+})
+
+/** A request that alpha answered, unless `more` differs. */
+const recorded = (id: string, more: Partial<RequestDetail> = {}): void => {
   const request = {
     id,
     request_id: id,
@@ -61,17 +74,20 @@ const recorded = (id: string, settled: object = {}, admitted: object | null = {}
     outcome: 'success',
     error_code: null,
     cache_hit: false,
+    task: 'chat',
+    shaping: [],
+    attempt_list: [],
     chosen: { provider: 'alpha', provider_id: ids.alpha, model: 'small', model_id: ids.alphaSmall },
-    admitted: admitted && { candidates, decision, model_id: ids.alphaSmall, reserved_nano_usd: 1_000, ...admitted },
-    settled: {
-      ...{ revision: revisions.planned, frame: 0, seed: 1, strategy: 'priority', task: 'chat', attempts: [] },
-      admission: admitted === null ? null : 'ins_1.e1.5',
-      ...settled,
-    },
+    plan: planOf(),
+    wasAdmitted: true,
+    first: { model_id: ids.alphaSmall, reserved_nano_usd: 1_000 },
+    process: 'ins_1.e1',
     ...more,
   }
-  requests.set(id, request as unknown as RecordedRequest)
+  requests.set(id, request as unknown as RequestDetail)
 }
+/** It was refused: after its plan, or before one. */
+const REFUSED = { outcome: 'denied', chosen: null, wasAdmitted: false, first: null } as const
 
 const explained = async (id: string, query = '', key?: string) => {
   const answer = await gateway.call('GET', `/requests/${id}/explain${query}`, key === undefined ? {} : { key })
@@ -84,28 +100,29 @@ const reasonsOf = ({ body }: Answer) =>
   )
 
 beforeAll(async () => {
-  gateway = await startRealGateway(({ live, history }) =>
-    explainRoutes({
+  gateway = await startRealGateway(({ live, history }) => {
+    const deps = {
       ...QUIET_SEARCH,
       live,
       nowMs: Date.now,
       frames: kept,
       adapterReady: () => true,
       requests: {
-        async recorded(id, tenantId) {
+        async one(id: string, tenantId: string | null) {
           if (problem !== null) throw problem
           const request = requests.get(id)
           return request !== undefined && (tenantId === null || tenantId === request.tenant_id) ? request : null
         },
       },
       history: {
-        async query(name, ask) {
-          if (historyProblem !== null) throw historyProblem
-          return history.query(name, ask)
-        },
-      },
-    }),
-  )
+        query: (name, ask) => (historyProblem === null ? history.query(name, ask) : Promise.reject(historyProblem)),
+      } satisfies History,
+    }
+    return [
+      ...explainRoutes(deps),
+      ...requestRoutes({ ...deps, requests: deps.requests as never, userDigest: () => '' }),
+    ]
+  })
   await idOf('/tenants', { slug: 'other', name: 'Other' }).then((id) => {
     ids.other = id
   })
@@ -163,23 +180,36 @@ describe('what was', () => {
     expect(body).not.toHaveProperty('recorded')
   })
 
+  test('the request itself lists the candidates from the same computation, and is shown without it', async () => {
+    const shown = async () => (await gateway.call('GET', '/requests/req_plain')).body
+    expect(await shown()).toMatchObject({
+      id: 'req_plain',
+      routing: {
+        ...{ computed: true, matches: true, revision: revisions.planned, strategy: 'priority', rejected: {} },
+        candidates: [
+          { provider: 'alpha', model: 'small', eligible: true, rejected_reason: null },
+          { provider: 'beta', model_id: ids.betaSmall, eligible: true },
+        ],
+      },
+    })
+    historyProblem = new HistoryUnavailable('it is busy')
+    const busy = await shown()
+    historyProblem = null
+    expect(busy.routing).toMatchObject({ computed: false, matches: null, candidates: [], strategy: null })
+  })
+
   test('a recorded plan that differs is reported', async () => {
-    recorded('req_forged', {}, { candidates: [[ids.beta, ids.betaSmall, '']], model_id: ids.betaSmall })
+    const first = { model_id: 'mod_gone', reserved_nano_usd: null }
+    recorded('req_forged', { plan: planOf({ digest: 7, rejected: { killed: 1 } }), first })
     expect((await explained('req_forged')).body).toMatchObject({
       computed: true,
       matches: false,
-      differences: ['candidates', 'chosen'],
+      differences: ['rejected', 'digest', 'chosen'],
     })
   })
 
   test('what a budget or a rate limit refused behind its plan matches it, and says the refusal', async () => {
-    const candidates = [
-      [ids.alpha, ids.alphaSmall, ''],
-      [ids.beta, ids.betaSmall, ''],
-    ]
-    const decision = { source: 'tenant', text_bytes: 5, messages: 1, prompt_bytes: 5, projected: [0, 0] }
-    const refused = { outcome: 'denied', error_code: 'quota_exceeded', chosen: null }
-    recorded('req_over_budget', { candidates, decision }, null, refused)
+    recorded('req_over_budget', { ...REFUSED, error_code: 'quota_exceeded' })
     expect((await explained('req_over_budget')).body).toMatchObject({
       computed: true,
       matches: true,
@@ -193,31 +223,31 @@ describe('what was', () => {
   test('goes by the frame that was in force', async () => {
     const row = [ids.alphaSmall!, 1, false, false, 1, null, null, null, 0, null, null] as const
     frames = [{ number: 1, at_ms: 1, whole: true, part: 1, parts: 1, candidates: [row as never] }]
-    const candidates = [
-      [ids.alpha, ids.alphaSmall, 'breaker_open'],
-      [ids.beta, ids.betaSmall, ''],
-    ]
-    recorded('req_framed', { frame: 1 }, { candidates, model_id: ids.betaSmall })
+    const plan = planOf({ frame: 1, digest: digestOf('breaker_open', null), rejected: { breaker_open: 1 } })
+    recorded('req_framed', { plan, first: { model_id: ids.betaSmall!, reserved_nano_usd: null } })
     const answer = await explained('req_framed')
     expect(answer.body).toMatchObject({ computed: true, matches: true, frame: 1 })
     expect(reasonsOf(answer)).toEqual(['alpha breaker_open', 'beta null'])
   })
 
-  test('without its frame, its decision or a plan, the records are shown with the reason', async () => {
-    recorded('req_lost', { frame: 2 })
-    recorded('req_elsewhere', { revision: 'f'.repeat(64) })
-    recorded('req_refused', {}, null, { outcome: 'denied', error_code: 'permission_error' })
-    recorded('req_test', {}, {}, { purpose: 'test' })
-    for (const [id, why] of [
-      ['req_lost', 'frame 2 is not kept'],
-      ['req_elsewhere', 'not in this log'],
-      ['req_refused', 'refused before anything was planned'],
-      ['req_test', 'nothing was planned'],
+  test('without its frame, its decision or a plan, what was recorded is shown with the reason', async () => {
+    const rejected = { killed: 2 }
+    recorded('req_lost', { plan: planOf({ frame: 2, rejected }) })
+    recorded('req_elsewhere', { plan: planOf({ revision: 'f'.repeat(16), rejected }) })
+    recorded('req_unread', { plan: null, first: null })
+    recorded('req_refused', { ...REFUSED, plan: null, error_code: 'permission_error' })
+    recorded('req_test', { purpose: 'test' })
+    for (const [id, why, counts] of [
+      ['req_lost', 'frame 2 is not kept', rejected],
+      ['req_elsewhere', 'not in this log', rejected],
+      ['req_unread', 'admission has not been read', {}],
+      ['req_refused', 'refused before anything was planned', {}],
+      ['req_test', 'nothing was planned', {}],
     ] as const) {
       const answer = await explained(id)
       expect(answer.body).toMatchObject({ computed: false, not_computed: expect.stringContaining(why) })
+      expect(answer.body).toMatchObject({ rejected: counts, candidates: [], order: [] })
       expect(answer.body).not.toHaveProperty('matches')
-      if (id !== 'req_refused') expect(reasonsOf(answer)).toEqual(['alpha null', 'beta null'])
     }
   })
 })
@@ -243,7 +273,7 @@ describe('what would have been', () => {
     for (const asOf of [revisions.disabled, new Date().toISOString()]) {
       const answer = await explained('req_plain', `?as_of=${asOf}`)
       expect(reasonsOf(answer)).toEqual(['alpha disabled', 'beta null'])
-      expect(answer.body).toMatchObject({ computed: true, recorded: { revision: revisions.planned } })
+      expect(answer.body).toMatchObject({ computed: true, recorded: { revision: decisionName(revisions.planned) } })
     }
     const both = await explained('req_plain', `?as_of=${revisions.late}&policy_id=${ids.late}`)
     expect(reasonsOf(both)).toEqual(['alpha disabled', 'beta null'])

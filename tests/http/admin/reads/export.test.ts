@@ -23,7 +23,8 @@ const serve = (pages: Pages) => {
   const live = { control: null as never }
   const nowMs = () => Date.UTC(2026, 10, 20)
   const requests = { pages, list: async () => ({ requests: [], total: 0, searchedFromMs: 0 }) } as never
-  const deps = { requests, ...QUIET_SEARCH, live, nowMs, userDigest: () => '' }
+  const never = { frames: null as never, history: null as never, adapterReady: () => true }
+  const deps = { requests, ...QUIET_SEARCH, live, nowMs, userDigest: () => '', ...never }
   const routes = [
     ...requestRoutes(deps),
     ...errorRoutes(deps),

@@ -70,29 +70,26 @@ const readModels = (
     if (id.includes('\u0000')) throw new Error('no database takes this')
     const owner = REQUESTS.get(id)
     const isSeen = owner !== undefined && (tenantId === null || tenantId === owner)
-    return isSeen ? { id, routing: { candidates: [] } } : null
+    // Refused before there was a plan: nothing is computed of it.
+    const unplanned = { plan: null, first: null, wasAdmitted: false, purpose: null, shaping: [], attempt_list: [] }
+    return isSeen ? { id, chosen: null, process: 'ins_1.e1', ...unplanned } : null
   }
   const searched = async (filter: { readonly tenantId: string | null; readonly fromMs: number }) => {
     asked.push(filter.tenantId)
     return { requests: [], byCode: {}, total: 0, searchedFromMs: filter.fromMs }
-  }
-  const recorded = async (id: string, tenantId: string | null) => {
-    const seen = await one(id, tenantId)
-    // Refused before there was a plan: nothing is computed of it.
-    return seen && { ...seen, purpose: null, chosen: null, admitted: null, settled: { admission: null, attempts: [] } }
   }
   const place = async () => new Map([[0, 1]])
   const since = async (reached: unknown, filter: { readonly tenantId: string | null }) => {
     asked.push(filter.tenantId)
     return { rows: [], reached, isBehind: false }
   }
-  const requests = { list: searched, failures: searched, one, place, since, recorded }
+  const requests = { list: searched, failures: searched, one, place, since }
   const ofRequests = { requests: requests as never, ...QUIET_SEARCH, live, nowMs, userDigest: () => 'digest' }
   const ofUsage = { usage: emptyUsage((tenantId) => void asked.push(tenantId)), live, nowMs }
   const audit = { list: list('events'), shows: async () => true }
   const feedback = { list: list('feedback') }
   return [
-    ...requestRoutes(ofRequests),
+    ...requestRoutes(ofRequests as never),
     ...tailRoutes({ ...ofRequests, timing: { lifetimeMs: 1, pollMs: 1 } }),
     ...errorRoutes(ofRequests),
     ...usageRoutes(ofUsage),

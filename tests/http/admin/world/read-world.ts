@@ -4,7 +4,7 @@ import { auditQueries } from '../../../../projections/audit/query.ts'
 import { openDatabase, type Sql } from '../../../../projections/database.ts'
 import { requestQueries } from '../../../../projections/requests/query.ts'
 import { usageQueries } from '../../../../projections/usage/query.ts'
-import type { RequestSettled } from '../../../../src/domain/events/request.ts'
+import type { Settlement } from '../../../../src/domain/events/request-reading.ts'
 import { type EventRecord, GENESIS, writeDecision } from '../../../../src/domain/kernel/decision.ts'
 import { closed } from '../../../../src/domain/kernel/fields.ts'
 import { auditRoutes } from '../../../../src/http/admin/reads/audit.ts'
@@ -14,9 +14,10 @@ import { requestRoutes } from '../../../../src/http/admin/reads/requests.ts'
 import { usageRoutes } from '../../../../src/http/admin/reads/usage.ts'
 import { type TSchema, Value } from '../../../../src/lib/schema/schema.ts'
 import { TOPICS } from '../../../../src/log/topics.ts'
+import { type History, HistoryUnavailable } from '../../../../src/state/history/history-port.ts'
 import { keyIssued, providerCreated, tenantCreated } from '../../../domain/world.ts'
 import { testStore } from '../../../projections/store.ts'
-import { MAC_KEY, REQUESTS, sender, settled, testLog } from '../../../projections/support.ts'
+import { MAC_KEY, plan, REQUESTS, sender, settled, testLog } from '../../../projections/support.ts'
 import { type Gateway, startGateway } from './gateway.ts'
 import { QUIET_SEARCH } from './quiet-search.ts'
 
@@ -29,9 +30,11 @@ export const gatewayOn = (connection: Sql): Gateway => {
   const live = { control: null as never }
   const userDigest = (tenantId: string, user: string) => `${tenantId} ${user}`
   const ofRequests = { requests: requestQueries(connection), ...QUIET_SEARCH, live, nowMs, userDigest }
+  const history: History = { query: () => Promise.reject(new HistoryUnavailable('it is away')) }
+  const ofPlans = { ...ofRequests, frames: null as never, history, adapterReady: () => true }
   const routes = [
-    ...requestRoutes(ofRequests),
-    ...explainRoutes({ ...ofRequests, frames: null as never, history: null as never, adapterReady: () => true }),
+    ...requestRoutes(ofPlans),
+    ...explainRoutes(ofPlans),
     ...errorRoutes(ofRequests),
     ...usageRoutes({ usage: usageQueries(connection), live, nowMs }),
     ...auditRoutes({ audit: auditQueries(connection), live, nowMs }),
@@ -50,7 +53,7 @@ export const databaseAt = (url: string): Sql =>
 export const flawsOf = (schema: TSchema, value: unknown): string[] =>
   [...Value.Errors(closed(schema), value)].map(({ path, message }) => `${path} ${message}`)
 
-const ROWS: readonly Partial<RequestSettled>[] = [
+const ROWS: readonly Partial<Settlement>[] = [
   {
     id: 'req_1',
     tenant_id: 'ten_default',
@@ -78,7 +81,7 @@ const ROWS: readonly Partial<RequestSettled>[] = [
     id: 'req_4',
     tenant_id: 'ten_other',
     at_ms: NOW_MS - 4 * HOUR_MS,
-    candidates: [['prov_1', 'mod_1', 'cost_cap']],
+    plan: { ...plan, rejected: { cost_cap: 1 } },
     outcome: 'denied',
     status: 429,
     error_code: 'rate_limited',
