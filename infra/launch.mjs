@@ -180,7 +180,10 @@ const SCRIPTS = {
   test: (rest) => [['tests/run.ts', ...rest]],
   bench: (rest) => [['tests/bench/run.ts', ...rest]],
   faults: (rest) => [['tests/faults/run.ts', ...rest]],
-  simulate: (rest) => [['tests/simulation/main.ts', ...rest]],
+  simulate: (rest) =>
+    rest[0] === 'replay'
+      ? [['tests/simulation/replay/main.ts', ...rest.slice(1)]]
+      : [['tests/simulation/main.ts', ...rest]],
   sbom: () => [['infra/sbom.ts']],
   security: (rest) => [['tests/security/report.ts', ...rest]],
 }

@@ -15,7 +15,7 @@ const MODEL_NAMES = [...MODELS, ...MODELS, ...MODELS, 'mini', 'MAXI', 'support-m
 const IMAGE = { type: 'image_url', image_url: { url: 'https://example.com/x.png' } }
 const TOOL = { type: 'function', function: { name: 'look', parameters: { type: 'object', properties: {} } } }
 
-const bodyOf = ({ one, chance, below }: Dice): Body => ({
+export const bodyOf = ({ one, chance, below }: Dice): Body => ({
   model: one(MODEL_NAMES),
   stream: chance(0.4),
   messages: [

@@ -59,7 +59,7 @@ const made = async (call: Call, method: string, path: string, body: unknown): Pr
 }
 
 /** Most rules of most policies are left out: else hardly a request would be served. */
-const policyOf = ({ one, some, chance, below }: Dice) => ({
+export const policyOf = ({ one, some, chance, below }: Dice) => ({
   strategy: chance(0.85) ? one(STRATEGIES) : null,
   strategy_params: {
     ...(chance(0.3) ? { latency_metric: one(['ttft', 'e2e']) } : {}),
@@ -86,7 +86,7 @@ const policyOf = ({ one, some, chance, below }: Dice) => ({
   breaker: { failure_threshold: 1 + below(4), cooldown_ms: one([50, 400, 3_000]) },
 })
 
-const modelOf = ({ one, some, chance, below }: Dice) => ({
+export const modelOf = ({ one, some, chance, below }: Dice) => ({
   priority: one([10, 100, 100, 200]),
   capabilities: chance(0.85) ? CAPABILITIES : ['chat', ...some(CAPABILITIES.slice(1))],
   context_window: one([null, null, 60, 8_000]),
@@ -95,7 +95,7 @@ const modelOf = ({ one, some, chance, below }: Dice) => ({
   output_cost_per_million: one([0, below(9), 60]),
 })
 
-const scopeOf = ({ one, some, chance }: Dice, slug: string) => ({
+export const scopeOf = ({ one, some, chance }: Dice, slug: string) => ({
   slug,
   aliases: [`${slug}-model`],
   enabled: chance(0.9),
