@@ -1,5 +1,6 @@
 // The outcomes of an oracle's requests on Kafka, read from the topic itself, so that no read model stands between the
 // promise and its proof.
+import type { RequestSettled } from '../../src/domain/events/request.ts'
 import { readEnvelope } from '../../src/log/envelope.ts'
 import { kafkaLog } from '../../src/log/kafka/log.ts'
 import { TOPICS } from '../../src/log/topics.ts'
@@ -40,11 +41,8 @@ export const settledInKafka = async (
   const note = (value: Uint8Array | null) => {
     const envelope = value === null ? null : readEnvelope(value)
     if (envelope === null || envelope.type !== 'request.settled') return
-    const { request_id: id, ...data } = envelope.data as {
-      request_id: string
-      prompt_tokens: number | null
-      completion_tokens: number | null
-    }
+    const data = envelope.data as RequestSettled
+    const id = data.request_id ?? data.id
     found.records++
     if (ids.has(envelope.id)) {
       found.repeats++

@@ -43,8 +43,8 @@ const framesOf = (path: string): Written[] => {
     const { start, end } = frame
     for (const { type, data: text } of framesIn(bytes, frame) ?? []) {
       if (type !== SETTLED && type !== ADMITTED) continue
-      const data = JSON.parse(text) as { request_id: string }
-      found.push({ path, start, end, type, id: data.request_id, told: toldOf(data) })
+      const data = JSON.parse(text) as { id: string; request_id?: string }
+      found.push({ path, start, end, type, id: data.request_id ?? data.id, told: toldOf(data) })
     }
   }
   return found
@@ -105,7 +105,8 @@ const sentSince = async (from: readonly number[]): Promise<Sent> => {
         if (envelope === null || envelopes.has(envelope.id)) continue
         envelopes.add(envelope.id)
         if (envelope.type !== SETTLED) continue
-        const { request_id: id } = envelope.data as { request_id: string }
+        const data = envelope.data as { id: string; request_id?: string }
+        const id = data.request_id ?? data.id
         settled.set(id, [...(settled.get(id) ?? []), toldOf(envelope.data as Record<string, unknown>)])
       }
       if (batch.at(-1)!.offset + 1 >= end) break

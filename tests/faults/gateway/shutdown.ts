@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startKafka } from '../../../infra/kafka/kafka.ts'
+import type { RequestSettled } from '../../../src/domain/events/request.ts'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
@@ -49,7 +50,7 @@ const outcomes = async (): Promise<Map<string, string>> => {
       for (const { value } of batch) {
         const envelope = value === null ? null : readEnvelope(value)
         if (envelope?.type !== 'request.settled') continue
-        const { request_id, outcome } = envelope.data as { request_id: string; outcome: string }
+        const { id, request_id = id, outcome } = envelope.data as RequestSettled
         found.set(request_id, outcome)
       }
       if (batch.at(-1)!.offset + 1 >= end) break
