@@ -80,7 +80,7 @@ export const totalOf = ({ objects }: Allocations): number =>
 
 /**
  * Two configurations are counted: one model and nothing else, and everything on, as in the targets bench. With 32
- * requests at once, records are written in batches, most of which are packed.
+ * requests at once, records are written in batches.
  */
 export const COUNTS = {
   json: { mode: 'json', connections: 1, isFull: false },

@@ -15,17 +15,8 @@ export interface Batch {
   readonly abouts: FrameSubject[]
   /** Numbers of the first frame. */
   first: Counters
-  /** The packed bytes that the file gets for the batch; null while frames are added. */
-  sealed: Sealed | null
-}
-
-/** A batch in the form that is written. */
-export interface Sealed {
-  readonly buffer: Buffer
-  readonly bytes: number
-  /** Units that are read whole or not at all: their ends, and how many frames of the batch are in the file by then. */
-  readonly ends: readonly number[]
-  readonly frames: readonly number[]
+  /** Its frames have their checksums; nothing is added any more. */
+  isSealed: boolean
 }
 
 export const emptyBatch = (
@@ -38,7 +29,7 @@ export const emptyBatch = (
   topics: [],
   abouts: [],
   first: { ...first },
-  sealed: null,
+  isSealed: false,
 })
 
 export const addFrame = (
@@ -60,27 +51,19 @@ export const addFrame = (
   batch.abouts.push(about)
 }
 
-/** Every frame is a unit. */
-export const sealedAsItIs = ({ buffer, bytes, ends }: Batch): Sealed => {
-  const frames = new Array<number>(ends.length)
-  for (let at = 0, index = 0; index < ends.length; at = ends[index++]!) {
-    sealFrame(buffer, at, ends[index]!)
-    frames[index] = index + 1
-  }
-  return { buffer, bytes, ends, frames }
+/** Gives every frame its checksum. */
+export const seal = (batch: Batch): void => {
+  if (batch.isSealed) return
+  const { buffer, ends } = batch
+  for (let at = 0, index = 0; index < ends.length; at = ends[index++]!) sealFrame(buffer, at, ends[index]!)
+  batch.isSealed = true
 }
 
-/**
- * How much of the batch is in the file once so many of its bytes are written: whole frames, and the bytes that they
- * take.
- */
-export const wholeOf = (
-  { ends, frames }: Sealed,
-  written: number,
-): { readonly count: number; readonly bytes: number } => {
-  let units = 0
-  while (units < ends.length && ends[units]! <= written) units++
-  return units === 0 ? { count: 0, bytes: 0 } : { count: frames[units - 1]!, bytes: ends[units - 1]! }
+/** How many frames of the batch are whole in the file once so many of its bytes are written. */
+export const wholeOf = ({ ends }: Batch, written: number): number => {
+  let count = 0
+  while (count < ends.length && ends[count]! <= written) count++
+  return count
 }
 
 /** The batch without its first `count` frames. */

@@ -3,10 +3,7 @@
 
 /** A reader takes at most half of it from the disk at once. */
 export const CHUNK_BUFFER_BYTES = 512 * 1024
-/**
- * Spare buffers that are retained: enough for a batch of the sender, 2 MiB of frames, where a unit leaves up to a
- * block free at the end of each.
- */
+/** Spare buffers that are retained: enough for a batch of the sender, 2 MiB of frames. */
 export const SPARE_BUFFERS = 6
 
 export class ChunkBuffers {

@@ -64,7 +64,7 @@ function* framesOf(path: string, files: Files): Generator<Frame> {
         const frame = typeof read === 'object' ? read : nextFrame(buffer, at, limit)
         if (frame === null) break
         at = frame.end
-        if (frame.topic !== 'packed') yield frame // never what is written once more
+        yield frame
       }
       // A frame may be cut by the end of the read; a longer one is no frame.
       left = buffer.subarray(Math.max(at, limit - MAX_FRAME_BYTES), limit)

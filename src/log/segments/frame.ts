@@ -1,27 +1,23 @@
 // The segment frame, the form of a record in a segment file: magic, CRC-32, length, numbers, then type, subject and
-// data as UTF-8. Frames inside a `packed` frame have no checksum of their own. Pure.
+// data as UTF-8. Pure.
 import { charsOf, type TextPieces, wholeText, writeText } from '../../lib/text/text-pieces.ts'
 import { type FrameSubject, subjectIn, subjectOf } from './frame-subject.ts'
 
 /** Two bytes that never occur in UTF-8, so that text is never mistaken for the head of a frame. */
 const MAGIC = 0x32_4c_fe_ff
-/** Magic number of frames without a checksum of their own, which occur inside packed frames only. */
-const UNSEALED_MAGIC = 0x33_4c_fe_ff
-/** The common start of both. */
+/** As it stands in a file, but for the last byte. */
 const MAGIC_BYTES = Buffer.from([0xff, 0xfe, 0x4c])
+/** In its place until a frame is sealed. */
+const UNSEALED = 0
 export const FRAME_HEAD_BYTES = 48
 /** Longer ones are damage. A record is at most 64 KiB; the rest is room for type, subject and carried copies. */
 const MAX_PAYLOAD_BYTES = 256 * 1024
 /** No frame is longer. */
 export const MAX_FRAME_BYTES = FRAME_HEAD_BYTES + MAX_PAYLOAD_BYTES
 
-/**
- * What a process writes to its segments. `header` opens a segment, `carried` repeats an open admission at its head,
- * `packed` holds records (`packed-frames.ts`).
- */
-export const FRAME_TOPICS = ['requests', 'operations', 'carried', 'header', 'packed'] as const
-type StoredTopic = (typeof FRAME_TOPICS)[number]
-export type FrameTopic = Exclude<StoredTopic, 'packed'>
+/** What a process writes to its segments. `header` opens a segment, `carried` repeats an open admission at its head. */
+export const FRAME_TOPICS = ['requests', 'operations', 'carried', 'header'] as const
+export type FrameTopic = (typeof FRAME_TOPICS)[number]
 export type SpoolTopic = 'requests' | 'operations'
 
 /** The numbers of a frame: its record within the spool, its offset in its topic, and its sequence in (epoch, topic). */
@@ -32,7 +28,8 @@ export interface FrameNumbers {
   readonly atMs: number
 }
 
-interface FrameParts extends FrameNumbers {
+export interface Frame extends FrameNumbers {
+  readonly topic: FrameTopic
   readonly type: string
   readonly subject: string
   /** Type and subject: one object for frames that share both and are read shortly after each other. */
@@ -45,16 +42,6 @@ interface FrameParts extends FrameNumbers {
   /** Copies the UTF-8 of `data`; returns its end. */
   writeData(into: Buffer, at: number): number
 }
-
-export interface Frame extends FrameParts {
-  readonly topic: FrameTopic
-}
-/** A frame that holds others (`packed-frames.ts`). */
-export interface PackedFrame extends FrameParts {
-  readonly topic: 'packed'
-}
-/** A frame in the form that the file holds. */
-export type StoredFrame = Frame | PackedFrame
 
 /** Upper bound of the bytes of a frame with these texts. */
 export const frameBound = (type: string, subject: string, data: TextPieces): number =>
@@ -113,12 +100,12 @@ const writeHead = (
   buffer: Buffer,
   at: number,
   end: number,
-  topic: StoredTopic,
+  topic: FrameTopic,
   numbers: FrameNumbers,
   typeBytes: number,
   subjectBytes: number,
 ): void => {
-  buffer.writeUInt32LE(UNSEALED_MAGIC, at)
+  buffer.writeUInt32LE(UNSEALED, at)
   buffer.writeUInt32LE(0, at + 4)
   buffer.writeUInt32LE(end - at - FRAME_HEAD_BYTES, at + 8)
   buffer[at + 12] = FRAME_TOPICS.indexOf(topic)
@@ -130,15 +117,6 @@ const writeHead = (
   buffer.writeDoubleLE(numbers.atMs, at + 40)
 }
 
-/**
- * Makes a packed frame around its payload, which is at `at + FRAME_HEAD_BYTES` to `end`. The field of the subject's
- * length holds the count too.
- */
-export const frameAround = (buffer: Buffer, at: number, end: number, numbers: FrameNumbers, count: number): void => {
-  writeHead(buffer, at, end, 'packed', numbers, 0, count)
-  sealFrame(buffer, at, end)
-}
-
 /** Writes the checksum of a frame that ends at `end`. */
 export const sealFrame = (buffer: Buffer, at: number, end: number): void => {
   buffer.writeUInt32LE(MAGIC, at)
@@ -146,10 +124,10 @@ export const sealFrame = (buffer: Buffer, at: number, end: number): void => {
 }
 
 /** A frame in scanned bytes, which must not change: its texts are decoded on access. */
-class ScannedFrame implements FrameParts {
+class ScannedFrame implements Frame {
   constructor(
     private readonly buffer: Buffer,
-    readonly topic: StoredTopic,
+    readonly topic: FrameTopic,
     readonly start: number,
     private readonly subjectAt: number,
     private readonly dataAt: number,
@@ -184,29 +162,12 @@ class ScannedFrame implements FrameParts {
   }
 }
 
-/** The end of the record without a checksum that begins at `at` and has this number; -1: none does. */
-export const unsealedEnd = (buffer: Buffer, at: number, limit: number, record: number): number => {
-  if (!isWhole(buffer, at, limit) || buffer.readUInt32LE(at) !== UNSEALED_MAGIC) return -1
-  const topic = FRAME_TOPICS[buffer[at + 12]!]
-  const end = at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8)
-  const data = at + FRAME_HEAD_BYTES + buffer[at + 13]! + buffer.readUInt16LE(at + 14)
-  const isRecord = (topic === 'requests' || topic === 'operations') && data <= end
-  return isRecord && buffer.readDoubleLE(at + 16) === record ? end : -1
-}
-
-/** The offset field of the packed frame at `at`; null where none begins there. */
-export const packedOffset = (buffer: Buffer, at: number): number | null =>
-  FRAME_TOPICS[buffer[at + 12]!] === 'packed' ? buffer.readDoubleLE(at + 24) : null
-
-/** Time of the frame that begins at `at`, Unix milliseconds. */
-export const frameTimeMs = (buffer: Buffer, at: number): number => buffer.readDoubleLE(at + 40)
-
 /** Whether all bytes of the frame at `at` are loaded, if one begins there. */
 export const isWhole = (buffer: Buffer, at: number, limit: number): boolean =>
   limit - at >= FRAME_HEAD_BYTES && at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8) <= limit
 
 /** The whole and undamaged frame at `at`; `short` when the bytes end before it does, `damaged` otherwise. */
-export const readFrame = (buffer: Buffer, at: number, limit: number): StoredFrame | 'short' | 'damaged' => {
+export const readFrame = (buffer: Buffer, at: number, limit: number): Frame | 'short' | 'damaged' => {
   if (limit - at < FRAME_HEAD_BYTES) return 'short'
   const payloadBytes = buffer.readUInt32LE(at + 8)
   if (buffer.readUInt32LE(at) !== MAGIC || payloadBytes > MAX_PAYLOAD_BYTES) return 'damaged'
@@ -216,39 +177,21 @@ export const readFrame = (buffer: Buffer, at: number, limit: number): StoredFram
   return checksum(buffer, at + 8, end) === buffer.readUInt32LE(at + 4) ? scanned(buffer, at, end) : 'damaged'
 }
 
-/** The frame without a checksum at `at`, in bytes that are undamaged; null: none. */
-export const readUnsealed = (buffer: Buffer, at: number, limit: number): Frame | null => {
-  if (!isWhole(buffer, at, limit) || buffer.readUInt32LE(at) !== UNSEALED_MAGIC) return null
-  const frame = scanned(buffer, at, at + FRAME_HEAD_BYTES + buffer.readUInt32LE(at + 8))
-  return frame === 'damaged' || frame.topic === 'packed' ? null : frame
-}
-
-const scanned = (buffer: Buffer, at: number, end: number): StoredFrame | 'damaged' => {
+const scanned = (buffer: Buffer, at: number, end: number): Frame | 'damaged' => {
   const topic = FRAME_TOPICS[buffer[at + 12]!]
   if (topic === undefined) return 'damaged'
   const subject = at + FRAME_HEAD_BYTES + buffer[at + 13]!
-  const data = topic === 'packed' ? subject : subject + buffer.readUInt16LE(at + 14)
+  const data = subject + buffer.readUInt16LE(at + 14)
   if (data > end) return 'damaged'
-  return new ScannedFrame(buffer, topic, at, subject, data, end) as StoredFrame
+  return new ScannedFrame(buffer, topic, at, subject, data, end)
 }
 
-/** No frame of 64 KiB holds more. */
-export const MOST_PACKED = Math.floor((64 * 1024) / FRAME_HEAD_BYTES)
-
-/**
- * What the head at `at` claims, damaged or not: how many records its frame holds, and its end. Null: the claim is
- * impossible.
- */
-export const claimAt = (buffer: Buffer, at: number): { readonly records: number; readonly end: number } | null => {
+/** The end that the head at `at` claims, damaged or not. Null: the claim is impossible. */
+export const claimedEnd = (buffer: Buffer, at: number): number | null => {
   const payloadBytes = buffer.readUInt32LE(at + 8)
   const topic = FRAME_TOPICS[buffer[at + 12]!]
-  if (buffer.readUInt32LE(at) !== MAGIC || payloadBytes > MAX_PAYLOAD_BYTES || topic === undefined) return null
-  const end = at + FRAME_HEAD_BYTES + payloadBytes
-  // Records have a type, and packed frames none: the damaged bit may be in the topic.
-  if (topic === 'header') return { records: 1, end }
-  if (topic !== 'packed') return buffer[at + 13]! > 0 ? { records: 1, end } : null
-  const records = buffer.readUInt16LE(at + 14)
-  return records <= MOST_PACKED && records === buffer.readDoubleLE(at + 32) ? { records, end } : null
+  const isPossible = buffer.readUInt32LE(at) === MAGIC && payloadBytes <= MAX_PAYLOAD_BYTES && topic !== undefined
+  return isPossible ? at + FRAME_HEAD_BYTES + payloadBytes : null
 }
 
 /** The index of the zeros at the end of the bytes. */
@@ -259,7 +202,7 @@ export const endOfWritten = (buffer: Buffer, at: number, limit: number): number 
 }
 
 /** The first undamaged frame that starts after `at`, or null when the bytes hold none. */
-export const nextFrame = (buffer: Buffer, at: number, limit: number): StoredFrame | null => {
+export const nextFrame = (buffer: Buffer, at: number, limit: number): Frame | null => {
   let candidate = buffer.indexOf(MAGIC_BYTES, at + 1)
   while (candidate !== -1 && candidate < limit) {
     const frame = readFrame(buffer, candidate, limit)
@@ -294,11 +237,11 @@ export interface SegmentHeader {
 }
 
 /** The header in a `header` frame, or null when it is of another format. */
-export const headerOf = (frame: StoredFrame): SegmentHeader | null => {
+export const headerOf = (frame: Frame): SegmentHeader | null => {
   if (frame.topic !== 'header') return null
   const header = JSON.parse(frame.data) as SegmentHeader
   return header.format === SEGMENT_FORMAT ? header : null
 }
 
 /** Whether it is the header of a segment of another format. */
-export const isOfOtherFormat = (frame: StoredFrame): boolean => frame.topic === 'header' && headerOf(frame) === null
+export const isOfOtherFormat = (frame: Frame): boolean => frame.topic === 'header' && headerOf(frame) === null

@@ -4,8 +4,6 @@
 import type { Files } from '../files.ts'
 import { CHUNK_BUFFER_BYTES, ChunkBuffers } from './chunk-buffers.ts'
 import { type Frame, isWhole, nextFrame, readFrame } from './frame.ts'
-import { unpackedBytesAt } from './packed-frames.ts'
-import { UnpackedFrames } from './unpack.ts'
 
 const CHUNK_BYTES = CHUNK_BUFFER_BYTES / 2
 
@@ -17,9 +15,6 @@ export class SegmentFrames {
   /** Not overwritten while returned records may decode their texts from it. */
   private buffer: Buffer = Buffer.allocUnsafe(0)
   private readonly buffers: ChunkBuffers
-  /** Frames of the packed frame before `at`, which are returned first. */
-  private readonly unpacked: UnpackedFrames
-  private isLastUnpacked = false
   /** The loaded bytes are `buffer[at, limit)`; `position` is the offset of `buffer[limit]` in the file. */
   private at = 0
   private limit = 0
@@ -32,7 +27,6 @@ export class SegmentFrames {
     private readonly onDamage: (position: number, bytes: Buffer) => void,
   ) {
     this.buffers = new ChunkBuffers(recycling)
-    this.unpacked = new UnpackedFrames(recycling)
   }
 
   /** Opens a file, which must exist; throws the error of the disk, and keeps its position then. */
@@ -41,7 +35,6 @@ export class SegmentFrames {
     this.close()
     this.descriptor = descriptor
     if (!this.isFree || this.buffer.length === 0) this.buffer = this.buffers.another(0, this.buffer)
-    this.unpacked.forget()
     this.at = 0
     this.limit = 0
     this.position = 0
@@ -55,40 +48,29 @@ export class SegmentFrames {
   /** Memory of records that are no longer in use is reused. */
   recycle(): void {
     this.buffers.recycle()
-    this.unpacked.recycle()
   }
 
   /** Whether the next frame can be returned without overwriting memory in use. */
   get isNextAtHand(): boolean {
-    const { buffer, at, limit, unpacked } = this
-    return unpacked.hasMore || (isWhole(buffer, at, limit) && unpacked.hasRoomFor(unpackedBytesAt(buffer, at)))
+    return isWhole(this.buffer, this.at, this.limit)
   }
 
   /** A copy of the frame that was returned last. */
   bytesOf({ start, end }: Frame): Buffer {
-    return Buffer.from((this.isLastUnpacked ? this.unpacked.buffer : this.buffer).subarray(start, end))
+    return Buffer.from(this.buffer.subarray(start, end))
   }
 
   /** The frame that was returned last is read again. */
   rewind({ start }: Frame): void {
-    if (this.isLastUnpacked) this.unpacked.at = start
-    else this.at = start
+    this.at = start
   }
 
   /** The next frame of this segment. `ended`: the file is complete, so bytes that are no frame are damage. */
   next(ended: boolean): Frame | null {
     for (;;) {
-      const inner = this.unpacked.next()
-      this.isLastUnpacked = inner !== null
-      if (inner !== null) return inner
       const found = readFrame(this.buffer, this.at, this.limit)
       if (typeof found === 'object') {
-        if (found.topic === 'packed' && !this.unpacked.add(this.buffer, found, this.isFree)) {
-          this.damaged(found.end)
-          continue
-        }
         this.at = found.end
-        if (found.topic === 'packed') continue
         return found
       }
       if (this.fill()) continue

@@ -2,6 +2,7 @@
 import { type Files, nodeFiles } from '../files.ts'
 import { EarlierRecords } from '../port.ts'
 import {
+  type Frame,
   type FrameNumbers,
   frameBound,
   headerOf,
@@ -9,7 +10,6 @@ import {
   nextFrame,
   readFrame,
   type SegmentHeader,
-  type StoredFrame,
   writeFrame,
 } from './frame.ts'
 import type { CarriedFrame } from './writer.ts'
@@ -32,7 +32,7 @@ export const refuseOtherFormat = (path: string, files: Files = nodeFiles): void 
   )
 }
 
-const firstFrame = (path: string, files: Files): StoredFrame | null => {
+const firstFrame = (path: string, files: Files): Frame | null => {
   const descriptor = files.open(path)
   try {
     const buffer = Buffer.alloc(HEADER_BYTES)

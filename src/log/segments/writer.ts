@@ -4,11 +4,10 @@ import { join } from 'node:path'
 import { failpoint } from '../../lib/process/failpoints.ts'
 import type { TextPieces } from '../../lib/text/text-pieces.ts'
 import { type Files, nodeFiles, removeQuietly, writeWhole } from '../files.ts'
-import { addFrame, type Batch, emptyBatch, restOf, type Sealed, sealedAsItIs, wholeOf } from './batch.ts'
+import { addFrame, type Batch, emptyBatch, restOf, seal, wholeOf } from './batch.ts'
 import { SEGMENT_FORMAT, type SegmentHeader, type SpoolTopic } from './frame.ts'
 import { subjectOf } from './frame-subject.ts'
 import { segmentHead } from './header.ts'
-import { BatchPacker } from './pack.ts'
 import type { PageCacheHints } from './page-cache-hints.ts'
 import { noteRefusal } from './sync-refusal.ts'
 
@@ -55,7 +54,7 @@ export interface SegmentWriterDeps {
   readonly instance: string
   readonly epoch: string
   readonly nowMs: () => number
-  /** A segment takes no further batch once it holds this much, unpacked: a start reads all of it. */
+  /** A segment takes no further batch once it holds this much: a start reads all of it. */
   readonly segmentBytes: number
   /** The next numbers and the next ordinal. */
   readonly next: Counters
@@ -71,8 +70,6 @@ export interface SegmentWriterDeps {
   onSegment?(ordinal: number, header: SegmentHeader): void
 }
 
-const NOTHING_WHOLE = { count: 0, bytes: 0 }
-
 /** Writes frames in batches. Must not be used after `close`. Every method but `sync` is synchronous. */
 export class SegmentWriter {
   readonly next: Counters
@@ -86,11 +83,8 @@ export class SegmentWriter {
   private path = ''
   private ordinal: number
   private segmentSize = 0
-  /** The unpacked bytes of its records and its head, and the limit at which it is full. */
-  private unpackedBytes = 0
+  /** At which the segment is full. */
   private segmentLimit = 0
-  /** Null: batches with a sync of their own are not packed, nor where the packer is unavailable. */
-  private readonly packer: BatchPacker | null
   /** Earlier segments that hold unsynced frames, to be synced and closed. */
   private retired: number[] = []
   private unsynced: { readonly bytes: Buffer; readonly first: Counters }[] = []
@@ -110,7 +104,6 @@ export class SegmentWriter {
     this.ordinal = deps.nextOrdinal
     this.neededFrom = deps.neededFrom ?? Number.POSITIVE_INFINITY
     this.batch = emptyBatch(this.next)
-    this.packer = deps.keepUnsynced ? null : BatchPacker.make()
   }
 
   /** Segments with records from here on, and the one before them, must not be deleted. */
@@ -141,13 +134,6 @@ export class SegmentWriter {
     return sequence
   }
 
-  /** Fixes the bytes of the batch; nothing is added to it before `flush`, `leave` or `drop`. */
-  seal(): Sealed {
-    const { batch } = this
-    batch.sealed ??= this.packer?.pack(batch) ?? sealedAsItIs(batch)
-    return batch.sealed
-  }
-
   /**
    * Writes the batch, into a new segment when this one is full. Throws the error of the disk; what is not in the file
    * then stays in the batch.
@@ -155,10 +141,10 @@ export class SegmentWriter {
   flush(): void {
     const { batch } = this
     if (batch.bytes === 0) return
-    const { buffer, bytes } = this.seal()
+    seal(batch)
+    const { buffer, bytes } = batch
     if (this.isAbandoned) this.rewriteUnsynced()
-    if (this.descriptor === null || (this.written === 0 && this.unpackedBytes + batch.bytes > this.segmentLimit))
-      this.open()
+    if (this.descriptor === null || (this.written === 0 && this.segmentSize + bytes > this.segmentLimit)) this.open()
     const descriptor = this.descriptor!
     while (this.written < bytes) {
       const left = bytes - this.written
@@ -166,7 +152,6 @@ export class SegmentWriter {
       this.written += count
       this.segmentSize += count
     }
-    this.unpackedBytes += batch.bytes
     this.deps.pageCache?.wrote(this.path, this.segmentSize)
     this.keep(batch.bytes)
     this.reset()
@@ -178,13 +163,14 @@ export class SegmentWriter {
    */
   leave(): number {
     const { batch } = this
-    const { count, bytes } = batch.sealed === null ? NOTHING_WHOLE : wholeOf(batch.sealed, this.written)
+    const count = wholeOf(batch, this.written)
+    const bytes = count === 0 ? 0 : batch.ends[count - 1]!
     if (this.descriptor !== null) {
       const half = this.written - bytes
       this.segmentSize -= half
       this.retire(half > 0)
     }
-    if (count > 0) this.keep(batch.ends[count - 1]!)
+    if (count > 0) this.keep(bytes)
     this.batch = restOf(batch, count)
     this.written = 0
     return count
@@ -299,7 +285,6 @@ export class SegmentWriter {
     this.headUnsynced = this.deps.keepUnsynced
     this.neededFrom = unsynced ?? Number.POSITIVE_INFINITY
     this.segmentSize = bytes.length
-    this.unpackedBytes = bytes.length
     // Room for at least as much again as is carried: where more is open than fits a segment, every batch would open
     // one and copy all of it.
     this.segmentLimit = Math.max(this.deps.segmentBytes, 2 * head.length)

@@ -237,7 +237,7 @@ export class FileSpool implements LocalSpool {
    */
   private flush(): void {
     if (this.pending.length === 0) return
-    this.backlogMarks.writing({ ...this.writer.first }, this.writer.seal().bytes, this.options.nowMs())
+    this.backlogMarks.writing({ ...this.writer.first }, this.writer.pendingBytes, this.options.nowMs())
     failpoint('spool_before_write')
     if (!this.tryWrite() && !(this.ballast.release() && this.tryWrite())) {
       this.written(this.writer.leave())

@@ -4,21 +4,18 @@
 import { type Files, nodeFiles } from '../files.ts'
 import {
   type Counters,
-  claimAt,
+  claimedEnd,
   endOfWritten,
   FRAME_HEAD_BYTES,
   type Frame,
-  framesIn,
   headerOf,
   listSegments,
-  MOST_PACKED,
   nextFrame,
   readFrame,
   readSegmentHeader,
   type SegmentFile,
   type SegmentHeader,
   type SpoolTopic,
-  type StoredFrame,
 } from '../segments/segments.ts'
 import type { Watermark } from './backlog.ts'
 import { furthestWatermark, readWatermark, setAside } from './directory.ts'
@@ -45,8 +42,7 @@ export interface Recovered {
 
 interface Scan {
   readonly header: SegmentHeader | null
-  /** Frames in the form that the file holds: see `framesOf`. */
-  readonly stored: readonly StoredFrame[]
+  readonly frames: readonly Frame[]
   /** Everything that its head carries is readable. */
   readonly isHeadWhole: boolean
   readonly damages: readonly { readonly start: number; readonly end: number }[]
@@ -55,23 +51,18 @@ interface Scan {
   readonly bytes: Buffer
 }
 
-/** The frames of a segment one after the other: all of them unpacked at once would be several times the file. */
-function* framesOf({ stored, bytes }: Scan): Generator<Frame> {
-  for (const frame of stored) yield* framesIn(bytes, frame)!
-}
-
 /**
- * How many records a tail without a whole frame may have held while it was whole: as many as its heads claim, and the
- * most of a unit where they are unreadable.
+ * How many records a tail without a whole frame may have held while it was whole: one for each head, and as many as
+ * fit where a head is unreadable.
  */
 const mostRecordsIn = (tail: Buffer): number => {
   let records = 0
   const written = endOfWritten(tail, 0, tail.length)
   for (let at = 0; written > at && tail.length - at >= FRAME_HEAD_BYTES; ) {
-    const claim = claimAt(tail, at)
-    records += claim?.records ?? MOST_PACKED
-    if (claim === null) break
-    at = claim.end
+    const end = claimedEnd(tail, at)
+    records += end === null ? Math.ceil((written - at) / FRAME_HEAD_BYTES) : 1
+    if (end === null) break
+    at = end
   }
   return Math.max(1, records)
 }
@@ -82,10 +73,10 @@ const mostRecordsIn = (tail: Buffer): number => {
  */
 const scanSegment = (path: string, files: Files): Scan => {
   const bytes = files.readWhole(path)
-  const records: StoredFrame[] = []
+  const records: Frame[] = []
   const damages: { start: number; end: number }[] = []
   /** Whole copy of each carried frame, by number. */
-  const carried = new Map<number, StoredFrame>()
+  const carried = new Map<number, Frame>()
   let header: SegmentHeader | null = null
   let at = 0
   for (let from = 0; from < bytes.length; ) {
@@ -93,8 +84,6 @@ const scanSegment = (path: string, files: Files): Scan => {
     const frame = typeof read === 'object' ? read : nextFrame(bytes, from, bytes.length)
     if (frame === null) break
     from = frame.end
-    // A packed frame whose content does not match its head counts as bytes that are no frame.
-    if (framesIn(bytes, frame) === null) continue
     if (frame.start > at) damages.push({ start: at, end: frame.start })
     at = frame.end
     if (frame.topic === 'header') header = headerOf(frame) ?? header
@@ -102,9 +91,9 @@ const scanSegment = (path: string, files: Files): Scan => {
     else records.push(frame)
   }
   const inOrder = [...carried].sort(([a], [b]) => a - b).map(([, frame]) => frame)
-  const stored = [...inOrder, ...records]
+  const frames = [...inOrder, ...records]
   const isHeadWhole = header !== null && carried.size >= header.carried
-  return { header, stored, isHeadWhole, damages, wholeBytes: at, bytes }
+  return { header, frames, isHeadWhole, damages, wholeBytes: at, bytes }
 }
 
 /** The newest segment whose head is whole, and all after it: together they hold every open admission. */
@@ -132,11 +121,11 @@ const readBefore = (
   for (const { path } of [...segments].reverse()) {
     const scan = scanSegment(path, files)
     const { header } = scan
-    for (const frame of framesOf(scan)) {
+    for (const frame of scan.frames) {
       if (frame.topic === 'carried' || frame.topic === 'header') continue
       passed(next, frame.topic, frame)
-      if (header === null || frame.topic !== 'requests' || frame.type !== 'request.settled') continue
-      open.settledBefore(recordIdOf(header, frame), frame.data)
+      if (frame.topic !== 'requests' || frame.type !== 'request.settled') continue
+      open.settledBefore(header === null ? '' : recordIdOf(header, frame), frame.data)
     }
     // A segment that begins with this record may be a copy of the end of the previous one.
     if (header !== null && header.record < from) return
@@ -181,8 +170,7 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
   const torn = tail.bytes.subarray(tail.wholeBytes)
   const tornBytes = torn.length
   if (tornBytes > 0) {
-    // Zeros at the end are the end of the log: a power cut leaves them, and so did earlier versions. They are cut off
-    // and not set aside.
+    // Zeros at the end are the end of the log: a power cut leaves them. They are cut off and not set aside.
     const written = torn.subarray(0, endOfWritten(torn, 0, torn.length))
     if (written.length > 0) setAside(directory, `torn-${last.ordinal}-${tail.wholeBytes}.bin`, written, files)
     files.cut(last.path, tail.wholeBytes)
@@ -199,7 +187,7 @@ export const recoverSpool = (directory: string, files: Files = nodeFiles): Recov
 const applyScan = (scan: Scan, next: Counters, open: OpenAdmissions): void => {
   const { header } = scan
   if (header !== null) raise(next, header)
-  for (const frame of framesOf(scan)) {
+  for (const frame of scan.frames) {
     if (frame.topic === 'carried') {
       open.restore(frame)
       continue

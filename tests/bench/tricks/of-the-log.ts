@@ -3,16 +3,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Lz4Unpacker, lz4Unpacker } from '../../../src/lib/compression/lz4-unpack.ts'
 import { APPEND_LIMITS } from '../../../src/log/append-limits.ts'
 import { nodeFiles } from '../../../src/log/files.ts'
 import { recordPacker } from '../../../src/log/kafka/packed-batch.ts'
 import { writeProduce } from '../../../src/log/kafka/produce.ts'
-import { addFrame, type Batch, emptyBatch, type Sealed, sealedAsItIs } from '../../../src/log/segments/batch.ts'
-import { CHUNK_BUFFER_BYTES } from '../../../src/log/segments/chunk-buffers.ts'
-import { FRAME_HEAD_BYTES, packedOffset } from '../../../src/log/segments/frame.ts'
-import { subjectOf } from '../../../src/log/segments/frame-subject.ts'
-import { BatchPacker } from '../../../src/log/segments/pack.ts'
 import { SegmentReader } from '../../../src/log/segments/reader.ts'
 import type { SpoolRecord } from '../../../src/log/segments/record.ts'
 import { SegmentWriter } from '../../../src/log/segments/writer.ts'
@@ -53,8 +47,6 @@ const addTo = (writer: SegmentWriter, serial: number): void => {
 
 /** Of a turn: sixteen requests are begun in one, and each has a record of its admission. */
 const IN_A_TURN = 16
-/** So few are not packed, which is a trick of its own. */
-const NOT_PACKED = 7
 
 const batch = (): Trick => {
   const folder = temporary()
@@ -63,13 +55,13 @@ const batch = (): Trick => {
     name: 'the frames of a turn are written at once',
     at: 'log/segments/batch.ts',
     unit: 'record',
-    each: NOT_PACKED,
+    each: IN_A_TURN,
     trick: () => {
-      for (let i = 0; i < NOT_PACKED; i++) addTo(writer, i)
+      for (let i = 0; i < IN_A_TURN; i++) addTo(writer, i)
       writer.flush()
     },
     plain: () => {
-      for (let i = 0; i < NOT_PACKED; i++) {
+      for (let i = 0; i < IN_A_TURN; i++) {
         addTo(writer, i)
         writer.flush()
       }
@@ -78,83 +70,6 @@ const batch = (): Trick => {
       writer.close()
       remove(folder)()
     },
-  }
-}
-
-/** Admissions and settlements of a turn. */
-const TOGETHER = 32
-/** Of one of the two records of a request with twenty candidates. */
-const LONG_BYTES = 2_900
-const LONG_RECORDS = { unit: `record of ${LONG_BYTES / 1_000} KB, ${TOGETHER} together`, each: TOGETHER } as const
-/**
- * The file begins again there: the written bytes are in the page cache then, which favours the side that writes more.
- */
-const FILE_BYTES = 64 * 1024 ** 2
-
-/** Records as long as those of a gateway, whose ids and numbers differ. */
-const longBatch = (): Batch => {
-  const batch = emptyBatch({ record: 0, requests: 0, operations: 0 })
-  for (let record = 0; record < TOGETHER; record++) {
-    const id = crypto.randomUUID()
-    const start = JSON.stringify({ id, trace: id.replaceAll('-', ''), at_ms: AT_MS + record, seed: record * 7_919 })
-    const about = subjectOf(TYPES[record % TYPES.length]!, TENANTS[0]!)
-    const numbers = { record, offset: record, sequence: record, atMs: AT_MS + record }
-    addFrame(batch, 'requests', numbers, about, start.padEnd(LONG_BYTES, `"candidates":["${about.type}"],`))
-  }
-  return batch
-}
-
-const packed = (): Trick => {
-  const folder = temporary()
-  const file = nodeFiles.create(join(folder, 'frames'))
-  const packer = BatchPacker.make()
-  if (packer === null) throw new Error('there is no WebAssembly here')
-  let position = 0
-  const written = ({ buffer, bytes }: Sealed) => {
-    if (position + bytes > FILE_BYTES) position = 0
-    position += nodeFiles.write(file, buffer, 0, bytes, position)
-  }
-  const batch = longBatch()
-  return {
-    name: 'records of a turn are packed before they are checked and written',
-    at: 'log/segments/pack.ts',
-    ...LONG_RECORDS,
-    trick: () => written(packer.pack(batch)!),
-    plain: () => written(sealedAsItIs(batch)),
-    close: () => {
-      nodeFiles.close(file)
-      remove(folder)()
-    },
-  }
-}
-
-/** Without the reading of the file, of which a sixth is left. */
-const unpacking = () => {
-  const { buffer, bytes, ends } = BatchPacker.make()!.pack(longBatch())!
-  const units = Buffer.from(buffer.subarray(0, bytes))
-  const into = Buffer.alloc(CHUNK_BUFFER_BYTES)
-  return (unpacker: Lz4Unpacker) => () => {
-    let at = 0
-    for (let index = 0, from = 0; index < ends.length; from = ends[index++]!) {
-      const length = packedOffset(units, from)!
-      const isBlock = unpacker.unpack(
-        { buffer: units, start: from + FRAME_HEAD_BYTES, end: ends[index]! },
-        { buffer: into, start: at, end: at + length },
-      )
-      if (!isBlock) throw new Error('no block')
-      at += length
-    }
-  }
-}
-
-const unpacked = (): Trick => {
-  const by = unpacking()
-  return {
-    name: 'what is packed is unpacked in WebAssembly, instead of JavaScript',
-    at: 'lib/compression/lz4-unpack.ts',
-    ...LONG_RECORDS,
-    trick: by(lz4Unpacker()),
-    plain: by(new Lz4Unpacker(null)),
   }
 }
 
@@ -289,4 +204,4 @@ const sender = (): Trick => {
 }
 
 /** By the name that `--only` takes. */
-export const OF_THE_LOG = { batch, packed, unpacked, sync, lanes, sender }
+export const OF_THE_LOG = { batch, sync, lanes, sender }

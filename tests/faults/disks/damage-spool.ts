@@ -7,7 +7,6 @@ import { join } from 'node:path'
 import { readEnvelope } from '../../../src/log/envelope.ts'
 import { kafkaLog } from '../../../src/log/kafka/log.ts'
 import { nextFrame } from '../../../src/log/segments/frame.ts'
-import { framesIn } from '../../../src/log/segments/packed-frames.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import { eventually } from '../../services/eventually.ts'
 import { conclude, numberArgument } from '../control/figures.ts'
@@ -40,12 +39,10 @@ const framesOf = (path: string): Written[] => {
     frame !== null;
     frame = nextFrame(bytes, frame.end - 1, bytes.length)
   ) {
-    const { start, end } = frame
-    for (const { type, data: text } of framesIn(bytes, frame) ?? []) {
-      if (type !== SETTLED && type !== ADMITTED) continue
-      const data = JSON.parse(text) as { id: string; request_id?: string }
-      found.push({ path, start, end, type, id: data.request_id ?? data.id, told: toldOf(data) })
-    }
+    const { start, end, type } = frame
+    if (type !== SETTLED && type !== ADMITTED) continue
+    const data = JSON.parse(frame.data) as { id: string; request_id?: string }
+    found.push({ path, start, end, type, id: data.request_id ?? data.id, told: toldOf(data) })
   }
   return found
 }
@@ -57,7 +54,6 @@ await gateway.end() // writes the state from which it starts
 gateway.start()
 await gateway.until('serving', 60_000)
 await broker.proxy.refuse()
-// So many at once that some of their records are packed, and so few that others are not.
 const oracle = startOracle(() => gateway, 16, 'sandbox-echo')
 await oracle.answered(3_000)
 await oracle.stop()

@@ -35,7 +35,7 @@ beforeAll(async () => {
   frames = []
   for (let at = 0; at < bytes.length; ) {
     const frame = readFrame(bytes, at, bytes.length)
-    if (typeof frame !== 'object' || frame.topic === 'packed') throw new Error('the original is damaged')
+    if (typeof frame !== 'object') throw new Error('the original is damaged')
     frames.push(frame)
     at = frame.end
   }

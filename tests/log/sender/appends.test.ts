@@ -34,8 +34,7 @@ const recordsIn = (path: string): number => {
   for (let at = 0; ; ) {
     const frame = readFrame(bytes, at, bytes.length)
     if (typeof frame !== 'object') return count
-    if (frame.topic === 'packed') count += frame.sequence
-    else if (frame.topic === 'requests') count++
+    if (frame.topic === 'requests') count++
     at = frame.end
   }
 }

@@ -34,7 +34,7 @@ const recordOf = ({ kind, type, subject, instance, epoch }: Given, n: number, da
     ...{ format: 2, instance, epoch, record: 0, requests: 0, operations: 0, carried: 0, at_ms: 0 },
   }
   const frame = readFrame(buffer, 0, end)
-  if (typeof frame === 'string' || frame.topic === 'packed') throw new Error(String(frame))
+  if (typeof frame === 'string') throw new Error(String(frame))
   return new FrameOfSpool(frame, header)
 }
 

@@ -1,5 +1,5 @@
-// Plans random requests on a configuration that changes, records each as a gateway does, and plans it again from the JSON
-// of its record on a state that was folded anew: order, rejections and reasons must come out as they were.
+// Plans random requests on a configuration that changes, records each as a gateway does, and plans it again from the
+// JSON of its record on a state that was folded anew: order, rejections and reasons must come out as they were.
 import { ControlState } from '../../../src/domain/control.ts'
 import type { FrameRow, FrameTaken } from '../../../src/domain/events/health.ts'
 import { PlanRecord } from '../../../src/domain/events/request.ts'

@@ -1,5 +1,5 @@
-// A random configuration that changes by one decision at a time: what is asked of it is planned on one state, and planned
-// again on another that was folded from the same decisions.
+// A random configuration that changes by one decision at a time: what is asked of it is planned on one state, and
+// planned again on another that was folded from the same decisions.
 import { type ControlState, eventIsValid, foldDecision } from '../../../src/domain/control.ts'
 import type { Decision, EventRecord } from '../../../src/domain/kernel/decision.ts'
 import { POLICY_DEFAULTS } from '../../../src/domain/steering/policy.ts'

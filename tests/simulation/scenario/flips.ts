@@ -1,13 +1,12 @@
 // Bits that flip in the segments of a process that is down, and which records they hit.
 import type { BudgetPart } from '../../../src/domain/budgets/recorded-parts.ts'
-import { nextFrame, readFrame, type StoredFrame } from '../../../src/log/segments/frame.ts'
-import { framesIn } from '../../../src/log/segments/packed-frames.ts'
+import { type Frame, nextFrame, readFrame } from '../../../src/log/segments/frame.ts'
 import type { Machine } from '../machine.ts'
 import type { Run } from '../run.ts'
 
 /**
  * Flips `count` bits. The head of a segment is stored twice: one copy of it stays whole, and nothing is lost. A record
- * is stored once, maybe packed with others: the records that a flip hits are excused.
+ * is stored once: the records that a flip hits are excused.
  */
 export const flipBits = (run: Run, machine: Machine, count: number): void => {
   const { random } = run
@@ -34,15 +33,14 @@ export const flipBits = (run: Run, machine: Machine, count: number): void => {
       run.damagedCopies.add(copied)
       continue
     }
-    for (const { data, sequence } of framesIn(bytes, frame) ?? []) {
-      const request = (JSON.parse(data) as { id?: string }).id ?? ''
-      run.damaged.add(request)
-      run.damaged.add(`${instance}.${epoch}.${sequence}`)
-      // Also what was written and never acknowledged: it may be settled as orphaned for want of the settlement.
-      const said = run.clients.asked.get(request)?.said ?? []
-      const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
-      run.tolerated += Math.max(0, ...parts.map(({ nano_usd, tokens }) => Math.max(nano_usd, tokens)))
-    }
+    const { data, sequence } = frame
+    const request = (JSON.parse(data) as { id?: string }).id ?? ''
+    run.damaged.add(request)
+    run.damaged.add(`${instance}.${epoch}.${sequence}`)
+    // Also what was written and never acknowledged: it may be settled as orphaned for want of the settlement.
+    const said = run.clients.asked.get(request)?.said ?? []
+    const parts = said.flatMap((text) => JSON.parse(text) as BudgetPart[])
+    run.tolerated += Math.max(0, ...parts.map(({ nano_usd, tokens }) => Math.max(nano_usd, tokens)))
   }
 }
 
@@ -57,7 +55,7 @@ const headEnd = (bytes: Buffer): number => {
 }
 
 /** The whole frame that holds a byte. */
-const frameAt = (bytes: Buffer, at: number): { frame: StoredFrame; instance: string; epoch: string } | null => {
+const frameAt = (bytes: Buffer, at: number): { frame: Frame; instance: string; epoch: string } | null => {
   let instance = ''
   let epoch = ''
   for (let from = 0; from < bytes.length; ) {
