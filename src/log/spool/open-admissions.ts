@@ -122,8 +122,8 @@ export class OpenAdmissions {
   }
 
   /**
-   * A settlement that was read at start. Every carried copy of its admission from here on is older. `recordId`: '' where
-   * the head of its segment is unreadable.
+   * A settlement that was read at start. Every carried copy of its admission from here on is older. `recordId`: ''
+   * where the head of its segment is unreadable.
    */
   settledBefore(recordId: RecordId, data: string): void {
     const admission = admissionOf(data, prefixOf(recordId))

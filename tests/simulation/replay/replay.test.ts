@@ -4,10 +4,10 @@ import { STRATEGIES } from '../../../src/domain/steering/policy.ts'
 import { replayRequests } from './replay.ts'
 
 // docs/behaviour.md: "Explain"
-test('of 3,000 recorded requests each is planned again in the same order, with the same rejections and reasons', () => {
-  const run = replayRequests(3_000, 7)
+test('of 6,000 recorded requests each is planned again in the same order, with the same rejections and reasons', () => {
+  const run = replayRequests(6_000, 3)
   expect(run.flaws).toEqual([])
-  expect(run).toMatchObject({ planned: 3_000, differences: 0 })
+  expect(run).toMatchObject({ planned: 6_000, differences: 0 })
   // The world was not a still one.
   expect(Object.keys(run.strategies).sort()).toEqual([...STRATEGIES].sort())
   for (const reason of ['killed', 'blocked', 'breaker_open', 'rate_limited', 'no_adapter', 'cost_cap'])

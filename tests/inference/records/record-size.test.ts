@@ -2,10 +2,10 @@
 // candidates. The bounds are a tenth above what the records are made for (docs/decisions/0070-the-small-record.md).
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { SegmentReader } from '../../src/log/segments/segments.ts'
-import { spoolDirectory } from '../../src/log/spool/spool.ts'
-import { startGateway } from '../services/gateway.ts'
-import { startUpstream } from '../services/upstream.ts'
+import { SegmentReader } from '../../../src/log/segments/segments.ts'
+import { spoolDirectory } from '../../../src/log/spool/spool.ts'
+import { startGateway } from '../../services/gateway.ts'
+import { startUpstream } from '../../services/upstream.ts'
 
 const CANDIDATES = 20
 const REQUESTS = 100
