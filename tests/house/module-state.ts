@@ -52,7 +52,6 @@ export const LETS: Readonly<Record<string, string>> = {
   'src/domain/kernel/decision.ts last': LAST,
   'src/domain/kernel/packed-table.ts hashedText': LAST,
   'src/domain/kernel/packed-table.ts textHash': LAST,
-  'src/lib/compression/lz4-unpack.ts unpacker': FIRST_USE,
   'src/lib/event-loop/shared-buffer.ts shared': FIRST_USE,
   'src/lib/http-server/output.ts dateLine': LAST,
   'src/lib/http-server/output.ts dateSecond': LAST,

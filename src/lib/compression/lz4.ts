@@ -34,7 +34,7 @@ export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
 }
 
 /** The content of an independent block, without its length. Throws `MalformedPacked`, also beyond `limit` bytes. */
-export const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
+const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
   const out = new OutputBuffer(limit, limit)
   unpackBlock(new PackedReader(packed), out)
   return out.bytes()

@@ -20,8 +20,8 @@ export const set = (local: number): number[] => [0x21, local]
 export const constant = (value: number): number[] => [0x41, ...signed(value)]
 
 /** Operators; their operands stand before them: `[...a, ...b, ADD]`. */
-export const [ADD, SUBTRACT, AND, OR, SHIFT_LEFT, SHIFT_RIGHT] = [0x6a, 0x6b, 0x71, 0x72, 0x74, 0x76] as const
-export const [IS_ZERO, IS_EQUAL, IS_LESS, IS_MORE, IS_AT_LEAST] = [0x45, 0x46, 0x49, 0x4b, 0x4f] as const
+export const [ADD, SUBTRACT, OR, SHIFT_LEFT, SHIFT_RIGHT] = [0x6a, 0x6b, 0x72, 0x74, 0x76] as const
+export const [IS_ZERO, IS_LESS, IS_MORE, IS_AT_LEAST] = [0x45, 0x49, 0x4b, 0x4f] as const
 export const [OR_64, XOR_64, IS_ZERO_64] = [0x84, 0x85, 0x50] as const
 export const [LEADING_ZEROS_64, TRAILING_ZEROS_64, LOW_32] = [0x79, 0x7a, 0xa7] as const
 
@@ -31,9 +31,6 @@ export const forward = (local: number, by: readonly number[]): number[] => [...g
 /** Loads and stores work at any alignment; `offset` is added to the address. */
 export const load32 = (address: readonly number[], offset = 0): number[] => [...address, 0x28, 0, ...number(offset)]
 export const load64 = (address: readonly number[], offset = 0): number[] => [...address, 0x29, 0, ...number(offset)]
-/** Unsigned. */
-export const load8 = (address: readonly number[]): number[] => [...address, 0x2d, 0, 0]
-export const load16 = (address: readonly number[]): number[] => [...address, 0x2f, 0, 0]
 export const store32 = (address: readonly number[], value: readonly number[]): number[] => [
   ...[...address, ...value],
   ...[0x36, 0, 0],
