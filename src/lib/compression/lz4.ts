@@ -33,13 +33,6 @@ export const unpackLz4 = (packed: Uint8Array, limit: number): Uint8Array => {
   return out.bytes()
 }
 
-/** The content of an independent block, without its length. Throws `MalformedPacked`, also beyond `limit` bytes. */
-const unpackLz4Block = (packed: Uint8Array, limit: number): Uint8Array => {
-  const out = new OutputBuffer(limit, limit)
-  unpackBlock(new PackedReader(packed), out)
-  return out.bytes()
-}
-
 /** Sequences of literals and a match; the last literals have no match. */
 const unpackBlock = (from: PackedReader, out: OutputBuffer): void => {
   while (from.left > 0) {
