@@ -27,8 +27,8 @@ export const refuseOtherFormat = (path: string, files: Files = nodeFiles): void 
   const frame = firstFrame(path, files)
   if (frame === null || !isOfOtherFormat(frame)) return
   throw new EarlierRecords(
-    `${path} holds records of an earlier build, which this one cannot read: start with a new data folder, or remove ` +
-      'this spool once that build has shipped all of it',
+    `${path} holds records of an earlier build, which this one cannot read: remove this spool once that build has ` +
+      'shipped all of it; embedded, move spool/ and postgres/ out of the data folder (docs/operations.md, Upgrade)',
   )
 }
 
