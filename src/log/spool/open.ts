@@ -1,8 +1,9 @@
 // The spool of one process: its records are on disk before their callers get a result.
 import { randomBytes } from 'node:crypto'
 import { type Files, nodeFiles } from '../files.ts'
+import { EarlierRecords } from '../port.ts'
 import { listSegments, refuseOtherFormat, type SpoolTopic } from '../segments/segments.ts'
-import { type ClaimedSpool, claimFreeSpools, claimSpool } from './directory.ts'
+import { type ClaimedSpool, claimFreeSpools, claimSpool, spoolDirectory, spoolNumbers } from './directory.ts'
 import { FileSpool } from './file-spool.ts'
 import { syncSegments } from './left-unsynced.ts'
 import type { OpenAdmission } from './open-admissions.ts'
@@ -78,10 +79,12 @@ export interface LocalSpool extends Spool {
 
 /**
  * Claims the lowest-numbered free spool under `dataDir` (or makes the next), recovers it, and opens it for this
- * process. Throws EarlierRecords where an earlier build wrote it.
+ * process. Throws EarlierRecords where an earlier build wrote any spool there.
  */
-export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> =>
-  openClaimed(claimSpool(options.dataDir, options.files), options)
+export const openSpool = async (options: SpoolOptions): Promise<LocalSpool> => {
+  refuseEarlierSpools(options.dataDir, options.files)
+  return openClaimed(claimSpool(options.dataDir, options.files), options)
+}
 
 /**
  * Claims every spool of a dead process. Each is open for settling its orphans; on Kafka the sender drains it and
@@ -101,14 +104,31 @@ export const adoptFreeSpools = async (options: SpoolOptions): Promise<LocalSpool
   throw failed.reason
 }
 
+/** Throws EarlierRecords where an earlier build wrote a spool of the folder: it would never be adopted. */
+const refuseEarlierSpools = (dataDir: string, files: Files = nodeFiles): void => {
+  for (const number of spoolNumbers(dataDir, files)) {
+    try {
+      refuseEarlierSpool(spoolDirectory(dataDir, number), files)
+    } catch (error) {
+      // Another process removes its spool and its segments meanwhile. A disk that fails is reported by the process that
+      // opens the spool.
+      if (error instanceof EarlierRecords) throw error
+    }
+  }
+}
+
+const refuseEarlierSpool = (directory: string, files: Files): void => {
+  const [oldest] = listSegments(directory, files)
+  if (oldest !== undefined) refuseOtherFormat(oldest.path, files)
+}
+
 /** Recovers a claimed spool; releases one that cannot be opened. */
 const openClaimed = async (claimed: ClaimedSpool, options: SpoolOptions): Promise<LocalSpool> => {
   const { durability, keeping, files = nodeFiles, newEpoch } = options
   // Embedded, the segments are the log.
   const isHost = durability === 'host' || (durability === 'log' && keeping.until === 'projected')
   try {
-    const [oldest] = listSegments(claimed.directory, files)
-    if (oldest !== undefined) refuseOtherFormat(oldest.path, files)
+    refuseEarlierSpool(claimed.directory, files)
     const refusedSyncs = isHost ? await syncSegments(claimed.directory, files) : 0
     const epoch = newEpoch?.() ?? randomBytes(8).toString('hex')
     return new FileSpool(claimed, epoch, isHost ? { ...options, durability: 'host' } : options, refusedSyncs)

@@ -30,14 +30,28 @@ const firstFormat = (): Buffer => {
   )
 }
 
+const writeEarlier = (dataDir: string, number: number): void => {
+  const directory = spoolDirectory(dataDir, number)
+  mkdirSync(directory, { recursive: true })
+  writeFileSync(join(directory, '0000000001.segment'), firstFormat())
+}
+
 // docs/behaviour.md: "Outcomes"
 test('is refused with one line that names the segment', async () => {
   const dataDir = join(folder.path, 'data')
-  const directory = spoolDirectory(dataDir, 0)
-  mkdirSync(directory, { recursive: true })
-  writeFileSync(join(directory, '0000000001.segment'), firstFormat())
+  writeEarlier(dataDir, 0)
   await expect(openTestSpool(dataDir)).rejects.toThrow(EarlierRecords)
   await expect(openTestSpool(dataDir)).rejects.toThrow(
     /spool\/0\/0000000001\.segment holds records of an earlier build/,
+  )
+})
+
+// docs/behaviour.md: "Outcomes"
+test('is refused also where only an abandoned spool is of that build', async () => {
+  const dataDir = join(folder.path, 'abandoned')
+  await (await openTestSpool(dataDir)).close()
+  writeEarlier(dataDir, 1)
+  await expect(openTestSpool(dataDir)).rejects.toThrow(
+    /spool\/1\/0000000001\.segment holds records of an earlier build/,
   )
 })
