@@ -85,10 +85,10 @@ const MAX_REREAD_WAIT_MS = 300_000
 
 /**
  * How old the state is that a start begins with: what was confirmed before counts on, and where that is unknown the
- * time of its last decision. A clock that has been set back since gives 0.
+ * time of its last decision, which is of the brokers' clock. A clock that has been set back since gives 0.
  */
 const staleAtStart = ({ nowMs }: LiveDeps, { start }: LoadedSnapshot, { confirmedAtMs }: RecordedChain): number =>
-  start === null ? 0 : Math.max(0, nowMs() - Math.max(confirmedAtMs ?? 0, start.logAtMs))
+  start === null ? 0 : Math.max(0, nowMs() - (confirmedAtMs ?? start.logAtMs))
 
 /** A problem that only reading again from the start can settle. */
 class Suspicion extends Error {}

@@ -36,8 +36,23 @@ export const openLiveState = async (deps: LiveDeps): Promise<LiveChain> => {
     position: farther(readPosition(dataDir), positionOf(stored)),
     confirmedAtMs: readConfirmed(dataDir),
   }
-  return liveFrom(deps, await withStoredRecords(snapshot, stored, macKey), known)
+  const loaded = await withStoredRecords(snapshot, stored, macKey)
+  const missing = missingRecords(loaded, known.position)
+  if (missing === null) return liveFrom(deps, loaded, known)
+  diagnostics.warn('stored_records_missing', missing)
+  // The confirmation is of a later state than the loaded one.
+  return liveFrom(deps, loaded, { ...known, confirmedAtMs: null })
 }
+
+/** The offsets of decisions that this instance had folded and does not hold; null: it holds all of them. */
+const missingRecords = (
+  { start }: LoadedSnapshot,
+  position: ChainPosition | null,
+): { readonly from: number; readonly to: number } | null =>
+  // Behind the same decision there are only records that did not count.
+  start === null || position === null || position.next <= start.next || position.tip === start.tip
+    ? null
+    : { from: start.next, to: position.next }
 
 const NOTHING_STORED: LoadedSnapshot = { start: null, witness: null, problem: null }
 

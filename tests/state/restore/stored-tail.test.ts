@@ -6,7 +6,7 @@ import type { MemoryLog } from '../../../src/log/memory.ts'
 import { CONTROL } from '../../../src/state/fold.ts'
 import { writeSnapshot } from '../../../src/state/history/snapshot.ts'
 import type { LiveDeps } from '../../../src/state/live-chain.ts'
-import { readConfirmed, writeConfirmed } from '../../../src/state/position-witness.ts'
+import { readConfirmed, writeConfirmed, writePosition } from '../../../src/state/position-witness.ts'
 import { readStoredRecords, recordFiles, recordFrame } from '../../../src/state/restore/kept-records.ts'
 import { storeRecords } from '../../../src/state/restore/record-keeper.ts'
 import { folded, liveWorld, logOf } from '../live-world.ts'
@@ -152,5 +152,39 @@ describe('how old its state is', () => {
     const { staleMs, degraded } = live.status()
     expect(Math.abs(staleMs - 90_000)).toBeLessThan(2_000)
     expect(degraded).toContain(new Date(Math.round(atMs / 1_000) * 1_000).toISOString().slice(0, 17))
+  })
+
+  test('counts from a recorded confirmation, whatever the clock of the brokers gives its decisions', async () => {
+    const { log, dataDir } = await used()
+    const atMs = nowMs() - 200_000
+    writeConfirmed(dataDir, atMs)
+    const { live } = await away(log, dataDir, { nowMs: () => atMs + 90_000 })
+    await live.ready()
+    expect(Math.abs(live.status().staleMs - 90_000)).toBeLessThan(2_000)
+  })
+
+  test('counts from its last decision where the folder lacks records of what was folded', async () => {
+    const { log, dataDir, next, tip } = await used()
+    writeFileSync(recordFiles(dataDir).newer, '')
+    writePosition(dataDir, { next, tip })
+    const atMs = nowMs() + 200_000
+    writeConfirmed(dataDir, atMs)
+    const { said, diagnostics } = listening()
+    const { live } = await away(log, dataDir, { nowMs: () => atMs + 90_000, diagnostics })
+    await live.ready()
+    expect(said).toContainEqual(
+      expect.objectContaining({ event: 'stored_records_missing', fields: { from: live.next, to: next } }),
+    )
+    expect(live.next).toBe(next - 2)
+    expect(live.status().staleMs).toBeGreaterThan(285_000)
+  })
+
+  test('is that of the confirmation where only records that did not count are behind the last decision', async () => {
+    const { log, dataDir, next, tip } = await used()
+    writePosition(dataDir, { next: next + 3, tip })
+    const { said, diagnostics } = listening()
+    const { live } = await away(log, dataDir, { diagnostics })
+    await live.ready()
+    expect(said.map(({ event }) => event)).not.toContain('stored_records_missing')
   })
 })
