@@ -8,6 +8,8 @@ import { correctWallClock } from '../lib/time/wall-clock.ts'
 export const CLOCK_TOLERANCE_MS = 2_000
 /** What counts as the same distance: the clock of this process is corrected anew beyond it. */
 const STEADY_MS = 500
+/** A larger distance is reported and not applied: times of another day would do more harm than a wrong clock. */
+const MOST_CORRECTED_MS = 86_400_000
 /** Of another process's records the smallest distance of so many. */
 const OBSERVATIONS = 8
 
@@ -33,16 +35,22 @@ export class LogClock {
     this.#measured(least > 0 ? least : Math.min(0, most))
   }
 
-  /** A record of another process, read at the end of the log: the distance is at most this, and a reply's time less. */
+  /**
+   * A record of another process, read at the end of the log: the distance is at most this, and a reply's time less. One
+   * slow reply is no clock that is ahead, so that takes all observations.
+   */
   other(logAtMs: number, receivedAtMs: number): void {
     this.#received.push(receivedAtMs - logAtMs)
     if (this.#received.length > OBSERVATIONS) this.#received.shift()
-    this.#measured(Math.min(...this.#received))
+    const least = Math.min(...this.#received)
+    if (least > 0 && this.#received.length < OBSERVATIONS) return
+    this.#measured(least)
   }
 
   #measured(aheadMs: number): void {
     this.#aheadMs = aheadMs
-    const correctionMs = Math.abs(aheadMs) > CLOCK_TOLERANCE_MS ? aheadMs : 0
+    const distanceMs = Math.abs(aheadMs)
+    const correctionMs = distanceMs > CLOCK_TOLERANCE_MS && distanceMs <= MOST_CORRECTED_MS ? aheadMs : 0
     if (correctionMs === this.#appliedMs) return
     if (correctionMs !== 0 && Math.abs(correctionMs - this.#appliedMs) < STEADY_MS) return
     this.#appliedMs = correctionMs

@@ -32,9 +32,30 @@ describe('a clock is measured', () => {
 
   test('by the least distance of records of others', () => {
     const { clock, applied } = measured()
-    for (const lateMs of [900, 300, 700]) clock.other(1_000, 1_000 + HOUR_MS + lateMs)
+    // Each is an upper bound: a few slow replies are no clock that is ahead.
+    for (const lateMs of [900, 300, 700, 800, 800, 800, 800]) clock.other(1_000, 1_000 + HOUR_MS + lateMs)
+    expect([clock.aheadMs, applied]).toEqual([null, []])
+    clock.other(1_000, 1_000 + HOUR_MS + 900)
     expect(clock.aheadMs).toBe(HOUR_MS + 300)
-    expect(applied).toEqual([HOUR_MS + 900, HOUR_MS + 300])
+    expect(applied).toEqual([HOUR_MS + 300])
+  })
+
+  test('by the first record of another that is of the future', () => {
+    const { clock, applied } = measured()
+    clock.other(1_000 + HOUR_MS, 1_000)
+    expect([clock.aheadMs, applied]).toEqual([-HOUR_MS, [-HOUR_MS]])
+  })
+
+  test('and a distance of more than a day is reported, never applied', () => {
+    const { clock, applied } = measured()
+    const farMs = 24 * HOUR_MS + 1
+    clock.own(farMs, 0, farMs + 50)
+    expect([clock.aheadMs, applied]).toEqual([farMs, []])
+    expect(clockProblem(clock.aheadMs, 'the brokers')).toContain('86400 s ahead of the brokers')
+    clock.own(0, farMs + 50, 50)
+    expect([clock.aheadMs, applied]).toEqual([-farMs, []])
+    clock.own(24 * HOUR_MS, 0, 24 * HOUR_MS + 50)
+    expect(applied).toEqual([24 * HOUR_MS])
   })
 
   test('and a small distance, or one that hardly moves, corrects nothing', () => {
