@@ -134,6 +134,8 @@ export const startGateway = async (options: GatewayOptions): Promise<Gateway> =>
     diagnostics.debug('serving', { spool: outcomes.spool.number })
     analytics.startWorker()
     await warmUp.ended
+    // `/ready` was never 200: no load balancer has to notice the stop.
+    if (options.signal.aborted) grace.skip()
     started.push('door', () => leave(app, grace), grace.ms + SETTLE_MS) // before anything ends
     return {
       url: listener.url,

@@ -2,6 +2,8 @@
 // A stop that load balancers notice: what comes meanwhile is served, by every process of the installation, and a second
 // signal ends that time.
 import { afterAll, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { NO_READ_MODELS } from '../services/cluster.ts'
 import { eventually } from '../services/eventually.ts'
 import { type GatewayProcess, startGateway } from '../services/gateway.ts'
@@ -32,5 +34,12 @@ test.each([1, 2])('of %d processes takes requests until a second signal', async 
     expect([answer.status, answer.headers.get('connection')]).toEqual([200, 'close'])
     await answer.text()
   }
+  expect(await gateway.end('SIGTERM')).toBe(0)
+})
+
+test('during a start ends it without that time', async () => {
+  const gateway = startGateway({ settings: NO_READ_MODELS, env: { GATEWAY_SERVER_SHUTDOWN_GRACE: '10m' } })
+  started.push(gateway)
+  await eventually('it has its signals and warms up', () => existsSync(join(gateway.folder, 'data', 'warm-up')))
   expect(await gateway.end('SIGTERM')).toBe(0)
 })
