@@ -13,6 +13,7 @@ import { readEnvelope } from '../../log/envelope.ts'
 import type { EventLog, LogRecord, ReadOptions } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
 import type { BudgetLedger } from '../../state/budgets/budgets.ts'
+import { refuseFirstVersion } from './unsettled-spending.ts'
 
 const REQUESTS = TOPICS.requests.name
 const BUDGETS = TOPICS.budgets.name
@@ -92,7 +93,9 @@ export class Outcomes {
     return this.#keptFromMs <= this.sinceMs
   }
 
-  /** Reads on, until the signal; returns how many records are left. */
+  /**
+   * Reads on, until the signal; returns how many records are left. Throws EarlierRecords for one of the first version.
+   */
   async read(signal: AbortSignal): Promise<number> {
     let unread = 0
     for (const partition of await this.log.partitions(REQUESTS)) {
@@ -119,7 +122,7 @@ export class Outcomes {
     const unread = await readOn(this.log, where, either, (batch) => {
       clearTimeout(timer)
       this.#met(place, batch[0]!)
-      for (const { value } of batch) if (value !== null) this.#take(value)
+      for (const { value, offset } of batch) if (value !== null) this.#take(value, partition, offset)
       place.next = batch.at(-1)!.offset + 1
     }).finally(() => clearTimeout(timer))
     if (!empty.signal.aborted || signal.aborted) return unread
@@ -133,10 +136,11 @@ export class Outcomes {
     place.met = true
   }
 
-  #take(value: Uint8Array): void {
+  #take(value: Uint8Array, partition: number, offset: number): void {
     if (!Buffer.from(value.buffer, value.byteOffset, value.length).includes(this.#needle)) return
     const envelope = readEnvelope(value)
     if (envelope?.type !== SETTLED) return
+    refuseFirstVersion(envelope.data, partition, offset)
     const { id, admission, budget = [] } = envelope.data as Pick<RequestSettled, 'id' | 'admission' | 'budget'>
     const writer = `${envelope.instance}.${envelope.epoch}`
     const charges = budget.filter((each) => each.account === this.account).map((each) => chargeOf(each, writer))

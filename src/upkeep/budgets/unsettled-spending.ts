@@ -8,8 +8,9 @@ import {
   partOf,
   type RecordedCharge,
 } from '../../domain/budgets/recorded-parts.ts'
+import { isOfFirstVersion } from '../../domain/events/request-reading.ts'
 import { envelopeOf } from '../../log/envelope.ts'
-import type { EventLog, LogRecord } from '../../log/port.ts'
+import { EarlierRecords, type EventLog, type LogRecord } from '../../log/port.ts'
 import { TOPICS } from '../../log/topics.ts'
 
 const REQUESTS = TOPICS.requests.name
@@ -32,6 +33,15 @@ export const beyondReported = (
   { spent, counted, open }: Unsettled,
   reported: { spent: Amount; counted: Amount },
 ): Amount => plus(plus(minus(spent, reported.spent), minus(counted, reported.counted)), open)
+
+/** Throws EarlierRecords for a record of the first version: its charges have another form, and must not be summed. */
+export const refuseFirstVersion = (data: unknown, partition: number, offset: number): void => {
+  if (!isOfFirstVersion(data as Readonly<Record<string, unknown>>)) return
+  throw new EarlierRecords(
+    `${REQUESTS}/${partition} holds records of an earlier build (offset ${offset}), which this one cannot read: make ` +
+      'the topic anew',
+  )
+}
 
 interface Spending {
   readonly id: string
@@ -93,7 +103,7 @@ class Reading {
 
 /**
  * Reads what an instance wrote of a tenant's requests since a moment, up to the present ends. Throws what the log
- * throws, or the signal's reason.
+ * throws, EarlierRecords for a record of the first version, or the signal's reason.
  */
 export const unsettledOf = async (
   log: EventLog,
@@ -120,6 +130,7 @@ const take = (reading: Reading, partition: number, record: LogRecord, subject: s
   const envelope = envelopeOf(record)
   if (envelope?.instance !== instance || reading.isRepeat(partition, envelope.epoch, envelope.sequence)) return
   if (envelope.type.startsWith('request.')) {
+    refuseFirstVersion(envelope.data, partition, record.offset)
     reading.take(envelope.type, envelope.data as Spending, `${envelope.instance}.${envelope.epoch}`)
   }
 }

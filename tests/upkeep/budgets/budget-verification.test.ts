@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { writeEnvelope } from '../../../src/log/envelope.ts'
 import type { MemoryFaults } from '../../../src/log/memory.ts'
-import type { EventLog } from '../../../src/log/port.ts'
+import { EarlierRecords, type EventLog } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import { budgetVerifier, type VerificationDeps } from '../../../src/upkeep/budgets/budget-verification.ts'
@@ -26,10 +26,10 @@ const worldOf = () => {
 }
 
 let outcomes = 0
-const append = (world: BudgetWorld, budget: readonly unknown[]) => {
+const append = (world: BudgetWorld, budget: readonly unknown[], more: object = {}) => {
   const [origin, data] = [
     { instance: 'i', epoch: 'e', sequence: outcomes },
-    { id: `req_${outcomes}`, admission: `i.e.x${outcomes++}`, budget },
+    { id: `req_${outcomes}`, admission: `i.e.x${outcomes++}`, budget, ...more },
   ]
   const text = writeEnvelope(origin, 'request.settled', `${TENANT}/i`, world.nowMs, JSON.stringify(data))
   return world.log.append(REQUESTS, 0, [{ key: `${TENANT}/i`, value: encoder.encode(text) }])
@@ -118,4 +118,15 @@ test('where outcomes have expired no difference is claimed', async () => {
   own.world.log.trim(REQUESTS, 0, 1)
   const verdict = await verifier(own, undefined, { stillMs: 0 })()
   expect(verdict).toMatchObject({ matches: null, complete: false, unread: 0, outcomes: 2 })
+})
+
+// docs/behaviour.md: "Outcomes"
+test('an outcome of an earlier build is refused with its place, not summed', async () => {
+  const own = worldOf()
+  await spend(own.world, own.budgets)
+  const account = [...own.budgets.leases.opens.keys()][0]!
+  const charge = { account, holder: 'j.0', leased: true, nano_usd: 7, tokens: 0 }
+  await append(own.world, [charge], { cache_hit: false })
+  await expect(verifier(own)()).rejects.toThrow(EarlierRecords)
+  await expect(verifier(own)()).rejects.toThrow(/gateway\.requests\.v1\/0 .*earlier build \(offset 1\)/)
 })

@@ -6,11 +6,13 @@ import type { InstanceRetired } from '../../../src/domain/budgets/budget-events.
 import { type BudgetCharge, type BudgetPart, recordedCharge } from '../../../src/domain/budgets/recorded-parts.ts'
 import type { RetirementRow } from '../../../src/domain/budgets/retirement.ts'
 import { readEnvelope, writeEnvelope } from '../../../src/log/envelope.ts'
+import { EarlierRecords } from '../../../src/log/port.ts'
 import { TOPICS } from '../../../src/log/topics.ts'
 import type { OpenBudgets } from '../../../src/state/budgets/budgets.ts'
 import type { RequestBudgets } from '../../../src/state/budgets/request-budgets.ts'
 import { BudgetWriter } from '../../../src/state/budgets/writer.ts'
 import { startRetirement } from '../../../src/upkeep/budgets/retirement.ts'
+import { unsettledOf } from '../../../src/upkeep/budgets/unsettled-spending.ts'
 import { closedAfterEach } from '../../services/closing.ts'
 import { eventually } from '../../services/eventually.ts'
 import { type BudgetWorld, budgetRow, budgetWorld, TENANT } from '../../state/budgets/world.ts'
@@ -43,11 +45,16 @@ const charge = (request: RequestBudgets, nanoUsd: number): BudgetCharge[] => {
 /** What an instance ships of its requests. */
 const shipped = (world: BudgetWorld, instance: string) => {
   let sequence = 0
-  return async (type: string, id: string, parts: readonly BudgetCharge[] | undefined): Promise<void> => {
+  return async (
+    type: string,
+    id: string,
+    parts: readonly BudgetCharge[] | undefined,
+    more: object = {},
+  ): Promise<void> => {
     const subject = `${TENANT}/${instance}`
     const origin = { instance, epoch: '0', sequence: sequence++ }
     const budget = parts?.map((part) => recordedCharge(part, `${instance}.0`))
-    const text = writeEnvelope(origin, type, subject, world.nowMs, JSON.stringify({ id, budget }))
+    const text = writeEnvelope(origin, type, subject, world.nowMs, JSON.stringify({ id, budget, ...more }))
     await world.log.append(TOPICS.requests.name, 0, [{ key: subject, value: new TextEncoder().encode(text) }])
   }
 }
@@ -121,6 +128,25 @@ test('a late copy of what it shipped does not open again what was settled behind
   const { data } = records.find(({ type }) => type === 'instance.retired')!
   expect(data).toMatchObject({ orphaned: [{ spent: { nano_usd: 250 } }] })
 })
+
+// docs/behaviour.md: "Outcomes"
+test.each([{ cache_hit: false }, { candidates: [['prov_1', 'mod_1', '']] }])(
+  'one that shipped a record of an earlier build, %j, is not retired by a wrong sum',
+  async (more) => {
+    const { world, retirement, watches, account, ship } = await orphaned(() => [])
+    await ship('cache_hit' in more ? 'request.settled' : 'request.admitted', 'req_3', [], more)
+    const known = unsettledOf(
+      world.log,
+      { tenantId: TENANT, instance: 'gone', sinceMs: 0 },
+      new AbortController().signal,
+    )
+    await expect(known).rejects.toThrow(EarlierRecords)
+    world.nowMs += DAY_MS + MINUTE_MS
+    await reserve(world, watches, 10) // log time goes on
+    await retirement.look()
+    expect([...account().holders.values()].some(({ closed }) => closed)).toBe(false)
+  },
+)
 
 test('one that an operator gave up is retired within the minute, though nobody writes; when it lives, what it spends then is booked', async () => {
   const { world, gone, retirement, account, rows, open, silence } = await orphaned(() => [])
