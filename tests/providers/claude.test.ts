@@ -104,13 +104,15 @@ describe.each(['anthropic', 'bedrock'])('%s', (kind) => {
       const low = read(kind, 'claude-sonnet-4-5', { ...on, temperature: 0.3, top_p: 0.5, top_k: 4 })
       expect([low.thinking, low.temperature, low.topP, low.topK]).toEqual(['enabled', undefined, undefined, undefined])
       expect([...low.shaping].sort()).toEqual(
-        ['temperature', 'top_k', 'top_p'].map((name) =>
-          // Of two samplers the second is left out before.
-          name === 'top_p' && kind === 'anthropic'
-            ? 'dropped top_p: the model refuses it beside temperature'
-            : `dropped ${name}: not with ${field}`,
-        ),
+        ['temperature', 'top_k', 'top_p'].map((name) => `dropped ${name}: not with ${field}`),
       )
+      // What thinking leaves out takes nothing else with it.
+      const high = read(kind, 'claude-sonnet-4-5', { ...on, temperature: 0.3, top_p: 0.97 })
+      expect([high.temperature, high.topP, high.shaping]).toEqual([
+        undefined,
+        0.97,
+        [`dropped temperature: not with ${field}`],
+      ])
       expect(read(kind, 'claude-sonnet-4-5', { ...on, top_p: 0.5 }).topP).toBeUndefined()
       expect(read(kind, 'claude-sonnet-4-5', { ...on, top_p: 0.97 }).topP).toBe(0.97)
       const loop = read(kind, 'claude-sonnet-4-5', { ...on, tools: TOOLS, messages: LOOP, temperature: 0.3 })
@@ -122,6 +124,44 @@ describe.each(['anthropic', 'bedrock'])('%s', (kind) => {
       0.3,
       ['dropped thinking: a tool is forced'],
     ])
+  })
+
+  test.each([
+    ['claude-fable-5', undefined, ['dropped reasoning_effort: the model always thinks']],
+    ['claude-mythos-5', undefined, ['dropped reasoning_effort: the model always thinks']],
+    ['claude-opus-4-6', 'disabled', []],
+  ] as const)('an effort of none for %s: thinking is %p', (model, thinking, shaping) => {
+    const none = read(kind, model, { reasoning_effort: 'none' })
+    expect([none.thinking, none.effort, none.shaping]).toEqual([thinking, undefined, [...shaping]])
+  })
+
+  test('a strict tool whose schema holds a map keeps the map, and is not strict', () => {
+    const NOTE = 'dropped tools[].function.strict: an object of its schema takes members of any name'
+    const map = { type: 'object', properties: {}, additionalProperties: { type: 'string', minLength: 2 } }
+    const schemas = [
+      map,
+      { type: 'object', properties: { labels: { type: 'object', additionalProperties: true } } },
+      { type: 'object', properties: { a: { type: 'array', items: { anyOf: [{ type: 'null' }, map] } } } },
+      { type: 'object', properties: {}, patternProperties: { '^x-': { type: 'string' } } },
+      { type: 'object', properties: { a: { $ref: '#/$defs/m' } }, $defs: { m: map } },
+    ]
+    for (const parameters of schemas) {
+      const closed = { type: 'object', properties: { n: { type: 'integer' } }, additionalProperties: false }
+      const tools = [parameters, closed].map((schema, i) => ({
+        type: 'function',
+        function: { name: `f${i}`, parameters: schema, strict: true },
+      }))
+      const { body, shaping } = sent(kind, 'claude-sonnet-4-5', { tools })
+      const list = ((kind === 'bedrock' ? (body.toolConfig as Json).tools : body.tools) as Json[]).map((tool) => {
+        const { strict, inputSchema, input_schema } = (tool.toolSpec ?? tool) as Json
+        return [strict, input_schema ?? (inputSchema as Json).json]
+      })
+      expect(list).toEqual([
+        [undefined, parameters],
+        [true, closed],
+      ])
+      expect(shaping).toEqual([NOTE])
+    }
   })
 
   test('blank texts are left out; of a conversation of nothing else nothing is sent', () => {
@@ -290,4 +330,10 @@ test('a marker of the cache on a part of a result is beside the result', () => {
     { toolResult: { toolUseId: 'a', content: [{ text: 'x' }, { text: 'y' }] } },
     { cachePoint: { type: 'default' } },
   ])
+})
+
+test('white space at the end of an answer that is continued is trimmed for Claude alone', () => {
+  const messages = [...HI, { role: 'assistant', content: 'Once ' }]
+  const { messages: out, shaping } = read('bedrock', 'meta.llama3-3-70b-instruct-v1:0', { messages })
+  expect([out.at(-1)!.content[0]!.text, shaping]).toEqual(['Once ', []])
 })

@@ -4,6 +4,8 @@ import { topLevel } from '../../lib/json/edit.ts'
 import { isObject } from '../../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import {
+  ALWAYS_THINKS,
+  ALWAYS_THINKS_NOTE,
   FORCED_WITHOUT_THINKING,
   LEAST_TOP_P_THINKING,
   NO_JSON_OUTPUT,
@@ -120,7 +122,8 @@ const addThinking = (
   const effort = textOf(body.reasoning_effort)
   if (effort === null) return
   if (effort === 'none') {
-    out.thinking ??= { type: 'disabled' }
+    if (ALWAYS_THINKS.test(model)) shaping.push(ALWAYS_THINKS_NOTE)
+    else out.thinking ??= { type: 'disabled' }
     return
   }
   const thinking = thinkingFor(model, effort, out.max_tokens as number)
@@ -174,6 +177,10 @@ const addSampling = (body: Json, out: Record<string, unknown>, model: string, sh
       shaping.push('clamped temperature to 1')
     } else out[name] = body[name]
   }
+}
+
+/** After the decision about thinking, which may leave one sampler out. */
+const settleSampling = (out: Record<string, unknown>, model: string, shaping: string[]): void => {
   if (out.temperature === undefined || out.top_p === undefined || !ONE_SAMPLER.test(model)) return
   delete out.top_p
   shaping.push(TEMPERATURE_WINS)
@@ -234,6 +241,7 @@ export const messagesBody = (
   const field = out.thinking === undefined ? 'reasoning_effort' : 'thinking'
   addThinking(body, out, model, unsigned, shaping)
   settleThinking(out, unsigned, field, shaping)
+  settleSampling(out, model, shaping)
   addFormat(body, out, model, shaping)
   addUser(body, out, shaping)
   return out

@@ -15,6 +15,7 @@ import {
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
 import type { Note } from '../shared/vendor-fields.ts'
 import { audioBlock, documentBlock, imageBlock } from './media.ts'
+import type { Family } from './models.ts'
 
 export type Block = Record<string, unknown>
 interface Message {
@@ -164,15 +165,15 @@ const reasoningOf = (message: Json): Block[] =>
       : []
   })
 
-/** All system and developer messages go to the top. `mistral`: models of that family accept ids of one form only. */
-export const convertMessages = (list: unknown, mistral: boolean, note: Note): Conversation => {
-  const converter = new Converter(mistral)
+/** All system and developer messages go to the top. Mistral's models accept ids of one form only. */
+export const convertMessages = (list: unknown, family: Family, note: Note): Conversation => {
+  const converter = new Converter(family === 'mistral')
   arrayOf(list).forEach((message, i) => {
     if (!isObject(message)) throw refuse('a message must be an object', `messages[${i}]`)
     converter.add(message, `messages[${i}]`)
   })
   const { system, messages, calledTools } = converter
-  trimEnd(messages.at(-1), note)
+  if (family === 'claude') trimEnd(messages.at(-1), note)
   if (messages[0]?.role === 'assistant') {
     note(USER_IN_FRONT)
     messages.unshift({ role: 'user', content: [{ text: '.' }] })

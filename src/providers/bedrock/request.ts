@@ -4,6 +4,8 @@
 import { isObject } from '../../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
 import {
+  ALWAYS_THINKS,
+  ALWAYS_THINKS_NOTE,
   FORCED_WITHOUT_THINKING,
   LEAST_TOP_P_THINKING,
   NO_SAMPLING,
@@ -74,7 +76,7 @@ const draftOf = (body: Json, target: Target): Draft => {
     body,
     target,
     family,
-    conversation: convertMessages(body.messages, family === 'mistral', note),
+    conversation: convertMessages(body.messages, family, note),
     shaping,
     note,
     inferenceConfig: {},
@@ -163,7 +165,8 @@ const forcesTool = ({ tools, tool_choice: choice }: Json): boolean =>
 const addClaudeThinking = (draft: Draft, effort: string): void => {
   const { target, shaping, inferenceConfig, additional } = draft
   if (effort === 'none') {
-    additional.thinking = { type: 'disabled' }
+    if (ALWAYS_THINKS.test(target.upstreamModel)) shaping.push(ALWAYS_THINKS_NOTE)
+    else additional.thinking = { type: 'disabled' }
     return
   }
   const maxTokens = inferenceConfig.maxTokens ?? objectOf(draft.body.inferenceConfig).maxTokens

@@ -3,6 +3,9 @@
 
 /** Models that refuse temperature, top_p and top_k in every request. */
 export const NO_SAMPLING = /claude-(?:opus-4[-.][78](?!\d)|(?:opus|sonnet|haiku|fable|mythos)-[5-9](?!\d))/
+/** Models that think in every request, and refuse one that switches it off. */
+export const ALWAYS_THINKS = /claude-(?:fable|mythos)-/
+export const ALWAYS_THINKS_NOTE = 'dropped reasoning_effort: the model always thinks'
 /** Models that refuse temperature and top_p in one request: 4.1 to 4.6. The date of 4.0 follows its number at once. */
 export const ONE_SAMPLER = /claude-(?:opus|sonnet|haiku)-4[-.][1-6](?!\d)/
 export const TEMPERATURE_WINS = 'dropped top_p: the model refuses it beside temperature'

@@ -48,19 +48,40 @@ export const strictTools = (
   taken: boolean,
   note: Note,
 ): readonly Json[] => {
-  const strict = tools.filter((tool) => tool.strict === true).length
-  if (strict === 0) return tools
-  if (!taken || strict > MOST_STRICT) {
-    const why = taken ? `at most ${MOST_STRICT} tools may have it` : 'the model does not take it'
+  const dropStrict = (from: readonly Json[], why: string, where: (tool: Json) => boolean): readonly Json[] => {
+    if (!from.some(where)) return from
     note(`dropped tools[].function.strict: ${why}`)
-    return tools.map(({ strict: _, ...tool }) => tool)
+    return from.map((tool) => {
+      if (!where(tool)) return tool
+      const { strict: _, ...rest } = tool
+      return rest
+    })
   }
+  const isStrict = (tool: Json): boolean => tool.strict === true
+  if (!taken) return dropStrict(tools, 'the model does not take it', isStrict)
+  const isMap = (tool: Json): boolean => isStrict(tool) && holdsMap(tool[schemaName], 0)
+  const closed = dropStrict(tools, 'an object of its schema takes members of any name', isMap)
+  if (closed.filter(isStrict).length > MOST_STRICT)
+    return dropStrict(closed, `at most ${MOST_STRICT} tools may have it`, isStrict)
   const notes = new Set<string>()
-  const subset = tools.map((tool) =>
+  const subset = closed.map((tool) =>
     tool.strict === true ? { ...tool, [schemaName]: subsetOf(tool[schemaName], notes, 0) } : tool,
   )
   for (const text of notes) note(text.replace(OF_ANSWER, ' of a strict tool').replace(CHECKED, ''))
   return subset
+}
+
+/** An object in it takes members that it does not name. In the subset it would take none. */
+const holdsMap = (schema: unknown, depth: number): boolean => {
+  if (!isObject(schema) || isLongNumber(schema) || depth > MOST_DEPTH) return false
+  const { additionalProperties: more, patternProperties } = schema
+  if (more === true || isObject(more) || isObject(patternProperties)) return true
+  const inside = Object.entries(schema).flatMap(([key, value]): unknown[] => {
+    if (MAPS.has(key) && isObject(value)) return Object.values(value)
+    if (LISTS.has(key) && Array.isArray(value)) return value
+    return SINGLE.has(key) ? [value] : []
+  })
+  return inside.some((one) => holdsMap(one, depth + 1))
 }
 
 const subsetOf = (schema: unknown, notes: Set<string>, depth: number): unknown => {
