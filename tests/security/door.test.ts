@@ -70,10 +70,10 @@ describe.each(EACH_LISTENER)('behind the %s listener', (listener) => {
       '/v1\\chat\\completions',
       '/x/../v1/chat/completions',
       '/v1/./chat/completions?a',
-    ]
-    const nothing = [
       '//v1/chat/completions',
       '/v1//chat/completions',
+    ]
+    const nothing = [
       '/v1/chat/completions;x',
       '/v1/chat/completions.',
       '/V1/chat/completions',
