@@ -3,10 +3,10 @@ import { type JsonBounds, jsonExcess } from '../lib/json/json-bounds.ts'
 import { GatewayError } from './errors.ts'
 
 /**
- * Answers nest some ten levels, the arguments of tools and schemas in them some more. Their size is bounded by whoever
- * reads them.
+ * Answers nest some ten levels, the arguments of tools and schemas in them some more. Their size is bounded where they
+ * are read.
  */
-const UPSTREAM_BOUNDS: JsonBounds = { depth: 128, values: 4_000_000, names: 20_000 }
+const UPSTREAM_BOUNDS: JsonBounds = { depth: 128, values: 1_000_000, names: 20_000 }
 /** Shorter texts are not checked: nothing in them is deep enough to cost time. Most events of a stream are shorter. */
 const SHORT_CHARS = 512
 

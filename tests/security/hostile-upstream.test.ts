@@ -10,7 +10,10 @@ afterAll(() => upstream.stop())
 
 const DEEP = '['.repeat(40_000) + ']'.repeat(40_000)
 const DEEP_OBJECT = `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`
-const NAMES = `{${Array.from({ length: 190_000 }, (_, i) => `"n${i}":0`).join(',')}}`
+const named = (names: number): string => `{${Array.from({ length: names }, (_, i) => `"n${i}":0`).join(',')}}`
+const NAMES = named(190_000)
+/** Some more than the bound, and far fewer than 64 MiB hold. */
+const MANY = `[${'0,'.repeat(1_000_001)}0]`
 /** Far more than a refusal takes on a slow machine, and far less than parsing and printing take. */
 const MOST_MS = 700
 
@@ -73,7 +76,15 @@ const WIRES: Readonly<Record<string, { readonly whole: readonly string[]; readon
 
 const gatewayOf = (kind: string) =>
   testGateway({
-    entries: [entry({ kind, baseUrl: upstream.baseUrl, secret: 'sk-secret-0123456789', region: 'us-east-1' })],
+    entries: [
+      entry({
+        kind,
+        baseUrl: upstream.baseUrl,
+        secret: 'sk-secret-0123456789',
+        region: 'us-east-1',
+        contextWindow: 10_000_000,
+      }),
+    ],
     kinds: [...KINDS.values()],
   })
 
@@ -118,6 +129,11 @@ describe.each(Object.entries(WIRES))('an answer of %s', (kind, { whole, events }
     })
   }
 
+  test('S43: so is one with more values than any answer has', async () => {
+    const { status, text } = await asked(false, whole[0]!.replaceAll('@', MANY))
+    expect([status, JSON.parse(text).error.code]).toEqual([502, 'upstream_error'])
+  })
+
   test('S43: a failure that is nested without end is one without words', async () => {
     const deep = `{"error":{"message":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`
     const { status, text } = await asked(false, deep, 400)
@@ -149,30 +165,38 @@ test('S43: comments without end are no stream, as they are and in gzip', async (
   await server.stop(true)
 }, 60_000)
 
-test('S43: arguments of a tool that are nested without end, in the text of a request, are refused', async () => {
+const INNER: [name: string, value: string][] = [
+  ['nested', DEEP_OBJECT],
+  // Not longer than what is checked at all.
+  ['named', named(30_000)],
+]
+
+test.each(INNER)('S43: arguments of a tool that are %s without end in a request are refused', async (_, value) => {
   for (const kind of ['anthropic', 'gemini', 'ollama', 'bedrock']) {
     const gateway = gatewayOf(kind)
-    const call = { id: 'c', type: 'function', function: { name: 'f', arguments: `{"a":${DEEP}}` } }
+    const call = { id: 'c', type: 'function', function: { name: 'f', arguments: `{"a":${value}}` } }
     const messages = [
       { role: 'user', content: 'hi' },
       { role: 'assistant', content: null, tool_calls: [call] },
       { role: 'tool', tool_call_id: 'c', content: 'a' },
     ]
     const [response, standstillMs] = await standstillOf(() => gateway.chat({ model: 'small', messages }))
-    expect([kind, response.status]).toEqual([kind, 400])
+    const { error } = (await response.json()) as { error: { message: string } }
+    expect([kind, response.status, error.message]).toEqual([kind, 400, 'arguments must be the JSON text of an object'])
     expect(standstillMs).toBeLessThan(MOST_MS)
     gateway.close()
   }
 })
 
-test('S43: an answer whose content is JSON without end breaks its format, and stops nothing', async () => {
+test.each(INNER)('S43: an answer whose content is JSON that is %s without end breaks its format', async (_, text) => {
   const gateway = testGateway({ entries: [entry({ baseUrl: upstream.baseUrl, capabilities: ['chat', 'json_mode'] })] })
-  upstream.behave({ text: DEEP_OBJECT })
+  upstream.behave({ text })
   const messages = [{ role: 'user', content: 'hi' }]
   const [response, standstillMs] = await standstillOf(() =>
     gateway.chat({ model: 'small', messages, response_format: { type: 'json_object' } }),
   )
-  expect(response.status).toBe(400)
+  const { error } = (await response.json()) as { error: { message: string } }
+  expect([response.status, error.message]).toEqual([400, expect.stringContaining('the answer is not JSON')])
   expect(standstillMs).toBeLessThan(MOST_MS)
   gateway.close()
 })

@@ -1,6 +1,6 @@
 // Structured answers: what `response_format` requires, whether an answer meets it, and the `structured` member of the
 // block.
-import { parseBounded } from '../../lib/json/exact-json.ts'
+import { parseInner } from '../../lib/json/exact-json.ts'
 import type { CompiledSchema } from '../../lib/json-schema/json-schema.ts'
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
@@ -77,7 +77,7 @@ const verdict = (request: StructuredRequest, value: unknown, repaired: string | 
 
 const parsed = (text: string): unknown => {
   try {
-    return parseBounded(text)
+    return parseInner(text)
   } catch {
     return undefined
   }

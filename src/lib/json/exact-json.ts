@@ -1,5 +1,5 @@
 // JSON whose numbers survive reading and writing: a number beyond JavaScript's precision keeps its text.
-import { tooDeepAt } from './json-bounds.ts'
+import { type JsonBounds, jsonExcess, tooDeepAt } from './json-bounds.ts'
 
 /** Digits or an exponent beyond what a double certainly represents. */
 const LONG_NUMBER = /\d{16}|[eE][+-]?\d{3}/
@@ -19,29 +19,37 @@ const keepLong = (_: string, value: unknown, context?: { readonly source?: strin
 /** Whether the text may have such a number. Errs on the safe side: digits inside strings count too. */
 export const hasLongNumber = (text: string): boolean => LONG_NUMBER.test(text)
 
-/** A text of JSON within a text of JSON may be as deep as this: a body's own bound does not look into its texts. */
-const MOST_DEPTH = 128
+/** Bounds of a text of JSON within a text of JSON: the bounds of a body do not look into its texts. */
+const INNER: JsonBounds = { depth: 128, values: 200_000, names: 20_000 }
 const SHORT_CHARS = 512
 
 /**
- * As JSON.parse for a text that is bounded itself, but for its depth: one that is nested too deeply is refused before
- * it is parsed. Throws SyntaxError.
+ * As JSON.parse for a text within another text: one that exceeds a bound is refused before it is parsed. Throws
+ * SyntaxError.
  */
-export const parseBounded = (text: string): unknown => {
-  requireDepth(text)
+export const parseInner = (text: string): unknown => {
+  requireInner(text)
   return JSON.parse(text)
 }
 
-const requireDepth = (text: string): void => {
-  if (text.length > SHORT_CHARS && tooDeepAt(text, MOST_DEPTH) !== null)
-    throw new SyntaxError(`JSON that is nested deeper than ${MOST_DEPTH} levels`)
+/** As parseInner, but a long number becomes an opaque value that JSON.stringify writes unchanged. */
+export const parseInnerExact = (text: string): unknown => {
+  requireInner(text)
+  return exactly(text)
+}
+
+const requireInner = (text: string): void => {
+  const excess = text.length > SHORT_CHARS ? jsonExcess(text, INNER) : null
+  if (excess !== null) throw new SyntaxError(`JSON within a text that exceeds the bound of its ${excess.of}`)
 }
 
 /**
- * As parseBounded, but a long number becomes an opaque value that JSON.stringify writes unchanged. Throws SyntaxError.
+ * As JSON.parse for a whole body or event, whose names and values were counted when it came; a long number becomes an
+ * opaque value that JSON.stringify writes unchanged. Throws SyntaxError, for a text that is nested too deeply too.
  */
 export const parseExact = (text: string): unknown => {
-  requireDepth(text)
+  if (text.length > SHORT_CHARS && tooDeepAt(text, INNER.depth) !== null)
+    throw new SyntaxError(`JSON that is nested deeper than ${INNER.depth} levels`)
   return exactly(text)
 }
 

@@ -1,6 +1,6 @@
 // Messages of the client's wire -> system instruction and contents of Gemini's. A field without a counterpart is
 // refused by name.
-import { isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
+import { isLongNumber, parseInnerExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import { present, quoted, refuse, SYSTEM_AS_USER, spokenContent, USER_IN_FRONT } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
@@ -58,7 +58,7 @@ const signatureOf = (holder: Json): string | null =>
 /** Undefined when the text is no JSON. */
 const parsedOrNot = (text: string): unknown => {
   try {
-    return parseExact(text)
+    return parseInnerExact(text)
   } catch {
     return undefined // the caller says what a text that is no JSON means to it
   }

@@ -1,6 +1,6 @@
 // Messages of the client's wire -> messages of Ollama's: text in one string, images beside it. A field without a
 // counterpart is refused by name.
-import { isLongNumber, parseExact } from '../../lib/json/exact-json.ts'
+import { isLongNumber, parseInnerExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 import { dataUrl, present, quoted, refuse, spokenContent } from '../shared/converting.ts'
 import { arrayOf, type Json, objectOf, textOf } from '../shared/read-json.ts'
@@ -53,7 +53,7 @@ const argumentsOf = (args: unknown, param: string): Json => {
   if (text.trim() === '') return {}
   let value: unknown
   try {
-    value = parseExact(text)
+    value = parseInnerExact(text)
   } catch {
     value = null // refused below, like any other text that is no object
   }

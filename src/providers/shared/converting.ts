@@ -3,7 +3,7 @@ import { hasLongNumber, isLongNumber, parseExact } from '../../lib/json/exact-js
 import { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
 import type { ChatCall, Target, UpstreamRequest } from '../port.ts'
-import { arrayOf, type Json, objectOf, parseExactJson, textOf } from './read-json.ts'
+import { arrayOf, type Json, objectOf, parseInnerExactJson, textOf } from './read-json.ts'
 import { bearer } from './target-url.ts'
 
 /** 400, naming the field. */
@@ -36,7 +36,7 @@ export const JSON_TOOL = 'gateway_json_answer'
 /** The arguments of a call as the object that they must be; blank text is the empty object. */
 export const argumentsOf = (args: unknown, param: string): Json => {
   const text = textOf(args) ?? ''
-  const input = text.trim() === '' ? {} : parseExactJson(text)
+  const input = text.trim() === '' ? {} : parseInnerExactJson(text)
   if (!isObject(input) || isLongNumber(input)) throw refuse('arguments must be the JSON text of an object', param)
   return input
 }

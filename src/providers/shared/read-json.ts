@@ -1,5 +1,5 @@
 // Reads JSON of upstreams: loosely, only the fields that are used, never an exception for an unexpected value.
-import { parseBounded, parseExact } from '../../lib/json/exact-json.ts'
+import { parseExact, parseInner, parseInnerExact } from '../../lib/json/exact-json.ts'
 import { isObject } from '../../wire/json.ts'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -24,16 +24,25 @@ export const parseJson = (text: string): unknown => {
   }
 }
 
-/** As parseJson, for a text that stands in another: one that is nested too deeply is undefined too. */
+/** As parseJson, for a text that stands in another: one that exceeds a bound is undefined too. */
 export const parseInnerJson = (text: string): unknown => {
   try {
-    return parseBounded(text)
+    return parseInner(text)
   } catch {
     return undefined // as above
   }
 }
 
 /** As parseInnerJson, but numbers beyond JavaScript's range keep their spelling. */
+export const parseInnerExactJson = (text: string): unknown => {
+  try {
+    return parseInnerExact(text)
+  } catch {
+    return undefined // as above
+  }
+}
+
+/** As parseJson, but numbers beyond JavaScript's range keep their spelling. */
 export const parseExactJson = (text: string): unknown => {
   try {
     return parseExact(text)

@@ -1,5 +1,5 @@
 // Small questions that show what a model can do, and what an answer, or a refusal, is evidence of. Pure.
-import { parseBounded } from '../../lib/json/exact-json.ts'
+import { parseInner } from '../../lib/json/exact-json.ts'
 import type { Capability } from '../../providers/port.ts'
 import type { GatewayError } from '../../wire/errors.ts'
 import { isObject } from '../../wire/json.ts'
@@ -75,7 +75,7 @@ const RED_SQUARE =
 
 const jsonOf = (text: string): unknown => {
   try {
-    return parseBounded(text)
+    return parseInner(text)
   } catch {
     return undefined // no JSON: the verdict covers it
   }
