@@ -37,15 +37,15 @@ export const Server = section({
   trusted_proxies: texts({
     default: [],
     description:
-      'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, ' +
-      'and for the session cookie.',
+      'Addresses or CIDR ranges of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` count: for lockouts, the ' +
+      'session cookie, the check of `Host` and who needs the token of the first set-up.',
   }),
   allowed_hosts: texts({
     default: [],
     description:
       'Names, with or without a port, by which `/admin/v1` may be addressed, beside those of loopback, the address ' +
       'listened on and `server.public_url`. Other names are 403 once one is set, and always while `server.host` is ' +
-      'loopback.',
+      'loopback. A proxy that rewrites `Host` to an internal name needs that name here.',
     format: 'gateway-allowed-host',
     expects: 'a list of names such as gateway.example.com or gateway.example.com:8443, without a scheme',
   }),

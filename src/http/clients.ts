@@ -17,9 +17,9 @@ export interface Client {
   readonly tls: boolean
   /** The host names, in lower case and with their ports, by which the client may have addressed the gateway. */
   readonly hosts: readonly string[]
-  /** The hosts that it certainly addressed: of a trusted proxy the forwarded one, else all that the request names. */
+  /** All hosts that the request names, a trusted proxy's `X-Forwarded-Host` too: each must be one of the gateway. */
   readonly addressed: readonly string[]
-  /** It is on this machine: its address is loopback, and no header shows an unknown proxy in between. */
+  /** It is on this machine: its address is loopback, and neither peer nor headers show a proxy in between. */
   readonly isLocal: boolean
 }
 
@@ -48,8 +48,10 @@ export const clientsBehind = (trusted: readonly string[]): Clients => {
     const url = new URL(request.url)
     const hosts = host === null ? [url.host] : [url.host, host.toLowerCase()]
     const named = headers.get('host')
-    const addressed = host === null ? [url.host, ...(named === null ? [] : [named])] : [host]
-    const isLocal = isLoopbackName(address) && (isProxied || !isForwarded(headers))
+    // A page whose name is rebound can send `X-Forwarded-*` from this machine, where a proxy may be trusted: what its
+    // browser puts in `Host` counts all the same.
+    const addressed = [url.host, named, host].filter((each) => each !== null)
+    const isLocal = !isProxied && isLoopbackName(address) && !isForwarded(headers)
     return { address, tls: tls || url.protocol === 'https:', hosts, addressed, isLocal }
   }
 }

@@ -3,6 +3,7 @@
 // Four tries each, fewer than lock a name out, each name from a separate address, both kinds in turn. Prints the
 // difference of the medians, and how often chance alone makes it as large.
 import { numberArgument } from '../faults/control/figures.ts'
+import { eventually } from '../services/eventually.ts'
 import { startGateway } from '../services/gateway.ts'
 
 const NAMES = numberArgument('names', 25)
@@ -18,10 +19,12 @@ const gateway = startGateway({
   },
 })
 await gateway.until('serving', 60_000)
+const LINK = /\/setup\?token=[0-9a-f]{64}/
+const link = await eventually('the link of the set-up is printed', () => LINK.exec(gateway.output())?.[0] ?? null)
 const password = 'correct horse battery staple'
 const post = (path: string, body: unknown, address: string) =>
   gateway.request(`/admin/v1/auth${path}`, { body, key: null, headers: { 'x-forwarded-for': address } })
-const made = await post('/setup', { username: 'name-0', password, confirm: password }, '203.0.113.1')
+const made = await post(link, { username: 'name-0', password, confirm: password }, '203.0.113.1')
 if (made.status !== 201) throw new Error(`set-up: ${made.status} ${await made.text()}`)
 for (let name = 1; name < NAMES; name++) {
   const answer = await gateway.request('/admin/v1/operators', { body: { username: `name-${name}`, password } })

@@ -1,6 +1,7 @@
 // A web page whose name is rebound to the address of a gateway: its scripts send requests that the browser counts as
 // same-origin. What it has is its own name, in `Host` and `Origin`.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { eventually } from '../services/eventually.ts'
 import { ADMIN_KEY, type GatewayProcess, INFERENCE_KEY, startGateway } from '../services/gateway.ts'
 import { exchange, statusesIn } from './raw-client.ts'
 
@@ -123,6 +124,41 @@ describe.each(['own', 'bun'] as const)('a gateway on loopback, listener %s', (li
   })
 })
 
+describe.each(['own', 'bun'] as const)('a gateway on loopback that trusts proxies there, listener %s', (listener) => {
+  let gateway: GatewayProcess
+  const server = { listener, trusted_proxies: ['127.0.0.0/8'], allowed_hosts: ['gateway.example.com', 'inside'] }
+  beforeAll(async () => {
+    gateway = startGateway({ settings: { server, worker } })
+    await gateway.until('serving', 60_000)
+  }, 90_000)
+  afterAll(() => gateway.remove())
+  const setUp = async (host: string, headers: Record<string, string>) =>
+    (await ask(gateway, '/admin/v1/auth/setup', host, { headers, body: OPERATOR })).status
+  const stateOf = (host: string, headers: Record<string, string>) =>
+    ask(gateway, '/admin/v1/auth/state', host, { headers })
+
+  test('S39: a page that writes the headers of a proxy stays at its own name', async () => {
+    for (const name of ['localhost', '127.0.0.1', 'gateway.example.com']) {
+      const headers = { 'x-forwarded-host': name, 'x-forwarded-for': '127.0.0.1', 'sec-fetch-site': 'same-origin' }
+      expect([name, await setUp('rebound.example', headers)]).toEqual([name, 403])
+      expect([name, (await stateOf('rebound.example', headers)).status]).toEqual([name, 403])
+    }
+    expect((await stateOf('inside', { 'x-forwarded-host': 'rebound.example' })).status).toBe(403)
+  })
+
+  test('S39: what comes through a proxy needs the token, also for a client on this machine', async () => {
+    const host = new URL(gateway.url).host
+    const forwarded = { 'x-forwarded-for': '127.0.0.1', 'x-forwarded-host': 'gateway.example.com' }
+    const sent: Record<string, string>[] = [forwarded, { 'x-forwarded-for': '127.0.0.1' }, { via: '1.1 proxy' }, {}]
+    for (const headers of sent)
+      for (const named of [host, 'inside']) {
+        const { status, received } = await stateOf(named, headers)
+        expect([status, received.includes('"setup_token_required":true')]).toEqual([200, true])
+        expect(await setUp(named, headers)).toBe(403)
+      }
+  })
+})
+
 describe('a gateway that others reach', () => {
   let gateway: GatewayProcess
   const server = { host: '0.0.0.0', public_url: 'https://gateway.example.com/', allowed_hosts: ['inside:9000'] }
@@ -133,9 +169,10 @@ describe('a gateway that others reach', () => {
   afterAll(() => gateway.remove())
 
   test('S39: the first set-up from elsewhere takes the token that the start prints, and no other', async () => {
-    const link = /https:\/\/gateway\.example\.com(\/admin\/v1\/auth\/setup\?token=([0-9a-f]{64}))/.exec(
-      gateway.output(),
-    )
+    const LINK = /https:\/\/gateway\.example\.com(\/admin\/v1\/auth\/setup\?token=([0-9a-f]{64}))/
+    // The start prints it once it serves.
+    await eventually('the link is printed', () => LINK.test(gateway.output()))
+    const link = LINK.exec(gateway.output())
     const [, path, token] = link ?? []
     expect(path).toBeString()
     const host = 'gateway.example.com'
