@@ -14,7 +14,7 @@ import type { Exchange } from '../request/exchange.ts'
 import { failureOf } from '../request/failure.ts'
 import type { Admitted, Called } from '../request/progress.ts'
 import { accepted, type ProviderCall, prepare, refused, send } from './call.ts'
-import { Failover, PassedOver } from './failover.ts'
+import { Failover, PassedOver, shareMs } from './failover.ts'
 import { beginCall, endCall } from './health.ts'
 import { UpstreamStream } from './upstream-stream.ts'
 
@@ -74,7 +74,7 @@ export const attempt = async (exchange: Admitted, deps: AttemptDeps): Promise<Pr
       }
       const answer = openStream(current, call, response)
       while (!hasBegun(answer)) {
-        renewWait(current)
+        renewWait(current, call)
         await answer.source.more()
       }
       return answer
@@ -176,13 +176,16 @@ const wholeAnswer = (exchange: Called, { kind, reading }: ProviderCall, body: st
 
 /**
  * Whatever a provider sends before its first content (the head, a role, a comment) begins the wait for that anew: it is
- * at work. The provider's own timeout bounds the attempt all the same, and the total the request.
+ * at work. Its share of the time that is left bounds that wait, the provider's own timeout the attempt, and the total
+ * the request.
  */
-const renewWait = (exchange: Called): void => {
+const renewWait = (exchange: Called, call: ProviderCall): void => {
   if (exchange.waitEnded !== null) return
-  const { entry, plan, attemptStartedMs } = exchange
+  const { entry, plan, attemptStartedMs, deadlineMs } = exchange
+  const nowMs = performance.now()
   const ownEndMs = entry.timeoutMs === null ? Number.POSITIVE_INFINITY : attemptStartedMs + entry.timeoutMs
-  exchange.waitDeadlineMs = Math.min(performance.now() + plan.policy.firstTokenMs, ownEndMs)
+  const waitMs = Math.min(plan.policy.firstTokenMs, shareMs(deadlineMs - nowMs, call, plan))
+  exchange.waitDeadlineMs = Math.min(nowMs + waitMs, ownEndMs)
 }
 
 const isContent = ({ content }: StreamPart): boolean => content

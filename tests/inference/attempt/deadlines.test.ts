@@ -27,13 +27,15 @@ afterEach(() => {
 const start = (
   timeouts: Partial<typeof FAR>,
   answer: FaultAnswer,
-  more: { timeoutMs?: number; scheme?: string } = {},
+  more: { timeoutMs?: number; scheme?: string; others?: readonly string[] } = {},
 ) => {
   server = startFaultServer(answer)
   const kind = 'openai_compatible'
   const baseUrl = `${more.scheme ?? 'http'}://127.0.0.1:${server.port}/v1`
   gateway = testGateway({
-    entries: [entry({ kind, baseUrl, timeoutMs: more.timeoutMs ?? null })],
+    entries: ['alpha', ...(more.others ?? [])].map((provider) =>
+      entry({ provider, kind, baseUrl, timeoutMs: more.timeoutMs ?? null }),
+    ),
     kinds: [kindOf(kind)!],
     policies: [policyRow({ retry: { attempts: 0 }, timeouts: { ...FAR, ...timeouts } })],
   })
@@ -108,6 +110,21 @@ describe('a deadline', () => {
     expect(status).toBe(504)
     inTime(tookMs)
     await resumeDeadlines()
+  })
+
+  test('first token: a head alone does not take the time of the next candidate', async () => {
+    start(
+      { total_ms: 4_000 },
+      (request) => {
+        if (server.requests.length === 1) return open(request)
+        open(request, WORD, FINISH, 'data: [DONE]\n\n')
+        request.last()
+      },
+      { others: ['beta'] },
+    )
+    const { status, frames, tookMs } = await ask(true)
+    expect([status, frames.at(-1), server.requests.length]).toEqual([200, '[DONE]', 2])
+    expect(tookMs).toBeLessThan(4_000)
   })
 
   const atWork: [name: string, pieces: readonly string[]][] = [
