@@ -19,7 +19,7 @@ export class ReadStoreUnavailable extends Error {
   override readonly name = 'ReadStoreUnavailable'
 }
 
-/** It was never built, or its server is just starting: in a moment it can be read. */
+/** It was never built, or its server may be starting: in a moment it can perhaps be read. */
 class BeingBuilt extends ReadStoreUnavailable {}
 
 export const READ_WITHIN_MS = 2_000
@@ -89,13 +89,16 @@ const attemptedNow = async <Result>(model: string, run: () => Promise<Result>): 
   } catch (cause) {
     if (cause instanceof ReadStoreUnavailable) throw cause
     if (isMissingTable(cause)) throw new BeingBuilt(`the read model "${model}" is being built`, { cause })
-    if (isStarting(cause)) throw new BeingBuilt('Postgres is starting', { cause })
     const problem = isTooSlow(cause)
       ? 'it would take too long: ask for a shorter window'
       : `Postgres cannot be used: ${databaseProblem(cause)}`
-    throw new ReadStoreUnavailable(problem, { cause })
+    const Failure = isStarting(cause) ? BeingBuilt : ReadStoreUnavailable
+    throw new Failure(problem, { cause })
   }
 }
 
-/** The embedded server makes its socket when it starts; a server says so itself. */
+/**
+ * Perhaps starting: the embedded server makes its socket when it starts, a server says so itself. A read waits for it,
+ * and its failure then names the problem: the socket of another server may be missing for good.
+ */
 const isStarting = (cause: unknown): boolean => codeOf(cause) === 'ENOENT' || sqlStateOf(cause) === '57P03'

@@ -36,6 +36,15 @@ test('a read of a model that is being built waits until it is there', async () =
   expect(await reading).toBe('audit_1')
 }, 20_000)
 
+test('a socket that does not exist is waited for, and then named as the problem', async () => {
+  const url = 'postgres://gatelog@localhost/gatelog?host=/nonexistent/gatelog'
+  const away = openDatabase({ url, name: 'gatelog-test', maxConnections: 1, statementTimeoutMs: null })
+  const failure = await readActive(away, 'audit', async () => null).catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(ReadStoreUnavailable)
+  expect((failure as Error).message).toMatch(/^Postgres cannot be used: its socket does not exist/)
+  await away.end({ timeout: 0 })
+}, 20_000)
+
 test('what Postgres refuses is not waited for', async () => {
   const wrong = new URL(database.url)
   wrong.password = 'wrong'
