@@ -273,6 +273,7 @@ const appDeps = (parts: Parts): AppDeps => {
     modelCatalogue: parts.modelCatalogue,
     providerWork: parts.providerWork,
     adapterReady: ({ id }) => catalogue.adapterReady(id),
+    hasVariable: (name) => envIsAllowed(name, kindTable) && Boolean(parts.env[name]),
     healthOf: parts.health.healthOf,
     newId,
     newApiKey,

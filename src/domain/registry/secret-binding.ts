@@ -61,12 +61,17 @@ interface Secrets extends Destination {
   readonly credential: { readonly bound_to: SecretBinding } | null
 }
 
-/** Which secret of the provider is out of use, and why; null: none is. */
-export const withheldSecret = (row: Secrets): string | null => {
+/**
+ * Which secret of the provider is out of use, and why; null: none is. A variable that may be sent and has a value goes
+ * before the credential, which is then not needed. `hasVariable`: whether the environment holds a variable.
+ */
+export const withheldSecret = (row: Secrets, hasVariable: (name: string) => boolean): string | null => {
   const { api_key_env, env_bound_to, credential } = row
+  const isEnvBound = api_key_env !== null && isBoundTo(env_bound_to, row)
+  if (isEnvBound && hasVariable(api_key_env)) return null
   if (credential !== null && !isBoundTo(credential.bound_to, row))
     return `the credential is out of use: ${placeOf(credential.bound_to)}; give it again`
-  if (credential === null && api_key_env !== null && !isBoundTo(env_bound_to, row))
+  if (credential === null && api_key_env !== null && !isEnvBound)
     return `${api_key_env} is out of use: ${placeOf(env_bound_to)}; name it again by PATCH with the scope "*"`
   return null
 }

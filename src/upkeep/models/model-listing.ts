@@ -93,7 +93,7 @@ export const listModels = async (
   }
   const secret = deps.secretOf(provider)
   if (kind.needsCredential && secret === null) {
-    const withheld = withheldSecret(provider)
+    const withheld = withheldSecret(provider, () => false)
     const why = withheld === null ? 'has no credential' : `cannot be called: ${withheld}`
     throw new GatewayError('provider_unavailable', `the provider "${provider.name}" ${why}`)
   }

@@ -49,14 +49,19 @@ describe('records without bindings, as earlier versions wrote them', () => {
   test('bind a secret to the address of the decision that gave it', () => {
     const { state, apply } = newWorld([created(), { type: 'credential.sealed', data: sealed }])
     const row = () => state.table('providers').get('prov_1')!
+    const none = () => false
     const here = { kind: 'openai', origins: ['https://good.example'] }
-    expect([row().env_bound_to, row().credential?.bound_to, withheldSecret(row())]).toEqual([here, here, null])
+    expect([row().env_bound_to, row().credential?.bound_to, withheldSecret(row(), none)]).toEqual([here, here, null])
     apply([{ type: 'provider.changed', data: { id: 'prov_1', base_url: 'https://evil.example/v1' } }])
     expect([row().env_bound_to, row().credential?.bound_to]).toEqual([here, here])
-    expect(withheldSecret(row())).toContain('https://good.example')
+    expect(withheldSecret(row(), none)).toContain('https://good.example')
+    expect(withheldSecret(row(), () => true)).toContain('https://good.example')
     apply([{ type: 'provider.changed', data: { id: 'prov_1', api_key_env: 'PROVIDER_Y' } }])
     expect(row().env_bound_to).toEqual({ kind: 'openai', origins: ['https://evil.example'] })
     expect(row().credential?.bound_to).toEqual(here)
+    // The variable is used; without a value the credential would be, were it not out of use.
+    expect(withheldSecret(row(), (name) => name === 'PROVIDER_Y')).toBeNull()
+    expect(withheldSecret(row(), none)).toContain('the credential is out of use')
     apply([{ type: 'provider.changed', data: { id: 'prov_1', api_key_env: null } }])
     expect(row().env_bound_to).toBeNull()
   })

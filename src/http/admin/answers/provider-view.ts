@@ -29,6 +29,8 @@ export interface ProviderDeps {
    * one.
    */
   adapterReady(provider: ProviderRow): boolean
+  /** Whether the environment holds this variable, and providers may name it. */
+  hasVariable(name: string): boolean
 }
 
 /** The provider of this id. Throws 404, naming the parameter when the id came in one. */

@@ -47,7 +47,7 @@ const viewOf = (provider: ProviderRow, { tenantId }: Principal, deps: ProviderDe
   const killed = deps.steering.overrides(tenantId, deps.nowMs()).killedProviderIds.has(provider.id)
   const health = deps.healthOf(provider.id)
   const last_test = lastTest(provider, deps)
-  const secret = { ...credentialView(provider), secret_withheld: withheldSecret(provider) }
+  const secret = { ...credentialView(provider), secret_withheld: withheldSecret(provider, deps.hasVariable) }
   return { ...row, ...secret, adapter_ready: deps.adapterReady(provider), killed, health, last_test }
 }
 

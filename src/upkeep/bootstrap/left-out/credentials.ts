@@ -18,7 +18,7 @@ export const credentialNotes = (
     const { name, kind, status, api_key_env: variable, credential } = row
     if (status !== 'active') continue
     const put = `PUT /admin/v1/providers/${id}/credential`
-    const withheld = withheldSecret(row)
+    const withheld = withheldSecret(row, (name) => envIsAllowed(name, kindTable) && Boolean(env(name)))
     if (withheld !== null) {
       notes.push(`the provider "${name}": ${withheld} (${put})`)
       continue

@@ -90,6 +90,7 @@ const open = async (name: string, log: EventLog) => {
           breakers: { closed: 0, open: 0, half_open: 0 },
         }),
         adapterReady: ({ id }) => catalogue.adapterReady(id),
+        hasVariable: () => false,
         clearBreakers: async () => ({ applied: 1, instances: 1 }),
         steering: createSteering(live),
         furtherRoutes: [],

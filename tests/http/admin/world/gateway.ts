@@ -193,6 +193,7 @@ export const startGateway = (
     },
     healthOf: (id) => providerHealth(book, id, []),
     adapterReady: (row) => row.credential !== null,
+    hasVariable: () => false,
     modelCatalogue: {
       list,
       factsOfListed: async (_provider, listed) => modelFacts(listed, NO_PRICE, ['chat', 'streaming']),
