@@ -18,7 +18,8 @@ export interface SetupDoor {
 
 /**
  * The token of the first set-up. It follows from a key of the installation, so every instance and every start knows the
- * same one; set-up itself ends it, since that happens once. The texts of other digests under this key are JSON.
+ * same one; set-up itself ends it, since that happens once. No other text under this key is equal to this one: the
+ * others are JSON.
  */
 export const setupTokenOf = (key: Uint8Array): string => hmacHex(key, 'token of the first set-up')
 

@@ -69,7 +69,11 @@ export const SECURITY_ROWS: readonly SecurityRow[] = [
     'Guessing names and passwords; a flood of hashes',
     'Locked out before a hash; two hashes at once; unknown names cost and look the same',
   ),
-  row(17, 'Set-up by a stranger, or by two at once', 'One wins; closed for ever after'),
+  row(
+    17,
+    'Set-up by a stranger, or by two at once',
+    'Elsewhere than on this machine it takes the token of the start; one wins; closed for ever after',
+  ),
   row(
     18,
     'Secrets and prompts anywhere they should not be',

@@ -42,7 +42,7 @@ export interface Settled {
 
 export type OutcomeMembers = Omit<RequestSettled, keyof SharedFacts>
 
-/** What the figures of a record are. All other members have the same length in most records. */
+/** Members whose length changes from record to record; they are written last. */
 type Figure =
   | 'admission'
   | 'attempts'

@@ -4,10 +4,9 @@ import type { Actor, EventRecord } from '../../domain/kernel/decision.ts'
 import type { RowChange } from '../../domain/kernel/tables.ts'
 
 /**
- * A point of the chain: a decision that counted, or a time (Unix milliseconds), which means the last decision before
- * it.
+ * A point of the chain: a decision that counted (`id`: its own, or its first 16 digits), or a time (Unix milliseconds),
+ * which means the last decision before it.
  */
-/** `id`: of a decision, or its first 16 digits. */
 export type Moment = { readonly id: string } | { readonly atMs: number }
 
 /** `turn`: a record between writers, no decision. `malformed`: it counts, and changed nothing. */
